@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a request's body once, within a bound; knows nothing of what is in it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, TypeAlias
+
+from starlette.types import Receive
+
+from truezero.wire.encodings import BodyCorruptError, BodyTooLargeError, decode_body
+
+RawHeaders: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+_UNREADABLE: Final = (b"br", b"zstd", b"compress", b"*")
+
+
+class ClientGoneError(Exception):
+    """Raised when the client went away in the middle of its body."""
+
+
+class RefusedError(Exception):
+    """Raised for a body that cannot be looked into.
+
+    Attributes:
+        status: What to answer.
+        kind: The bare name of the failure's kind.
+        reason: What is wrong and what would be right.
+    """
+
+    def __init__(self, status: HTTPStatus, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.kind = kind
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """A whole body; ``was_encoded`` where a content-encoding was taken off."""
+
+    data: bytes
+    was_encoded: bool = False
+
+
+async def read_body(
+    receive: Receive, headers: Sequence[tuple[bytes, bytes]], *, limit: int, accept: Sequence[str]
+) -> RequestBody:
+    """Read the whole body, once.
+
+    Args:
+        receive: The real one.
+        headers: The request's headers.
+        limit: The longest body, in bytes, after decoding too.
+        accept: The content-encodings that are decoded; others are refused.
+
+    Raises:
+        RefusedError: Too long, in an encoding that is not accepted, or corrupt.
+        ClientGoneError: The client went away.
+    """
+    encoding = header(headers, b"content-encoding")
+    name = "" if encoding is None else encoding.strip().lower().decode("latin-1")
+    if name in {"", "identity"}:
+        return RequestBody(await _joined(receive, headers, limit))
+    if name not in accept:
+        reason = f"content-encoding {name[:40]!r} is not accepted: send the body plain, or set accept_encodings"
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "body_encoded", reason)
+    data = await _joined(receive, headers, limit)
+    try:
+        return RequestBody(decode_body(data, encoding=name, limit=limit), was_encoded=True)
+    except BodyTooLargeError:
+        raise _too_long(limit) from None
+    except BodyCorruptError:
+        reason = f"the body is no valid {name}"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "body_corrupt", reason) from None
+
+
+async def _joined(receive: Receive, headers: RawHeaders, limit: int) -> bytes:
+    announced = header(headers, b"content-length")
+    if announced is not None and announced.isdigit() and int(announced[:20]) > limit:
+        raise _too_long(limit)
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGoneError
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise _too_long(limit)
+        if not message.get("more_body", False):
+            break
+        chunks.append(chunk)
+    if not chunks:
+        return bytes(chunk)
+    chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_long(limit: int) -> RefusedError:
+    reason = f"the body is longer than max_body_bytes ({limit} bytes)"
+    return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", reason)
+
+
+def header(headers: RawHeaders, name: bytes) -> bytes | None:
+    """The first header of that (lower-case) name."""
+    for key, value in headers:
+        if key.lower() == name:
+            return value
+    return None
+
+
+def resized(
+    headers: RawHeaders, size: int, *, drop: frozenset[bytes] = frozenset()
+) -> list[tuple[bytes, bytes]]:
+    """The same headers with ``content-length`` mended where it was given.
+
+    A chunked body stays chunked: it had no ``content-length`` and gets none.
+    """
+    mended: list[tuple[bytes, bytes]] = []
+    for key, value in headers:
+        name = key.lower()
+        if name not in drop:
+            length = name == b"content-length"
+            mended.append((key, str(size).encode() if length else value))
+    return mended
+
+
+def readable(headers: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+    """The same headers, asking only for reply encodings whose reward can be read.
+
+    The very same object where there is nothing to change.
+    """
+    asked = header(headers, b"accept-encoding")
+    if asked is None or not any(name in asked for name in _UNREADABLE):
+        return headers
+    value = b"gzip" if b"gzip" in asked else b"identity"
+    return [(k, value if k.lower() == b"accept-encoding" else v) for k, v in headers]

@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""Guards the calls that open and close an episode: their replies carry no verdict."""
+
+from http import HTTPStatus
+from typing import Final, final
+
+from truezero.errors import FailureError
+from truezero.kinds import Boundary
+from truezero.middleware.responder import Responder
+from truezero.outcomes import Failure, Masked, Retryable
+from truezero.wire.dialect import Reply
+from truezero.wire.requests import top_level_string
+
+_SESSION_ID: Final = "resources_session_id"
+_RETRYABLE: Final = frozenset({408, 425, 429})
+
+
+@final
+class EpisodeResponder(Responder):
+    """One seed or close: keeps the ledger, and types what fails."""
+
+    _session_id: str | None = None
+    _failure: Failure | None = None
+
+    async def prepare(self, body: bytes) -> bytes | None:
+        """Read the caller's own session id, if it gave one; the body stays as it is."""
+        self._session_id = self.facts.session_id = top_level_string(body, name=_SESSION_ID)
+        return body
+
+    async def judge(self) -> Masked | Retryable | None:
+        """Note what was seeded or closed; a failure gets a typed reply."""
+        settler, status, raised = self.guard.settler, self.held.status or 0, self.raised()
+        if isinstance(raised, FailureError):
+            return settler.raised(raised, facts=self.facts)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
+            return self.timeout() if self.call.timed_out else self.broken(status, raised)
+        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            settler.passed(facts=self.facts)
+            return None
+        settler.completed(facts=self.facts)
+        if self.route.boundary is Boundary.SEED:
+            await self._seeded()
+        elif self.route.boundary is Boundary.CLOSE:
+            await self.guard.ledger.closed(
+                request_headers=self.scope["headers"], session_id=self._session_id
+            )
+        return None
+
+    async def dressed(self, reply: Reply, failure: Failure) -> Reply:
+        """Let a later verify know why its seed failed: mark the failed session too."""
+        if self.route.boundary is not Boundary.SEED:
+            return reply
+        marker = await self.guard.ledger.seed_failed(
+            request_headers=self.scope["headers"],
+            reply_headers=self.held.headers,
+            session_id=self._session_id,
+            failure=failure,
+        )
+        return Reply(reply.status, reply.body, (*reply.headers, marker))
+
+    async def _seeded(self) -> None:
+        marker = await self.guard.ledger.seeded(
+            request_headers=self.scope["headers"],
+            reply_headers=self.held.headers,
+            session_id=self._session_id,
+        )
+        self.held.add_header(marker)

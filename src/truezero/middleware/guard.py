@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that the requests of one wrapped app share; holds nothing of a request."""
+
+from dataclasses import dataclass
+from typing import final
+
+from truezero.fields import OwnedFields
+from truezero.middleware.deadline import Deadline
+from truezero.policy import ServerSettings
+from truezero.sessions import Ledger
+from truezero.settle import Settler
+from truezero.wire.dialect import Dialect
+
+
+@final
+@dataclass(slots=True)
+class Guard:
+    """The set-up of one wrapped app.
+
+    Attributes:
+        server: The server's name.
+        settings: Bounds, rules and policy.
+        dialect: How outcomes are spelled.
+        mode: In which of the dialect's ways.
+        owned: Fields that a request must not bring along, a server's own included.
+        settler: The main path.
+        ledger: Which sessions this process seeded.
+        deadline: Bounds each call of the app.
+        stateful: Whether a lost session voids a verify.
+    """
+
+    server: str
+    settings: ServerSettings
+    dialect: Dialect
+    mode: str
+    owned: OwnedFields
+    settler: Settler
+    ledger: Ledger
+    deadline: Deadline
+    stateful: bool

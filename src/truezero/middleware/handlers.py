@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what a route's handler asks for; knows nothing of requests or outcomes."""
+
+import inspect
+import typing
+from collections.abc import Iterator
+
+
+def asks_for(endpoint: object, names: frozenset[str]) -> bool:
+    """Whether a handler's request model has all the fields in ``names``."""
+    return any(names <= _field_names(annotation) for annotation in annotations(endpoint))
+
+
+def parameters(endpoint: object) -> list[inspect.Parameter]:
+    """A handler's parameters, behind ``functools.wraps``; none where it does not tell."""
+    if not callable(endpoint):
+        return []
+    try:
+        return list(inspect.signature(endpoint).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def annotations(endpoint: object) -> Iterator[object]:
+    """The types of a handler's parameters, as far as they can be resolved."""
+    if not callable(endpoint):
+        return
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(endpoint))
+    except (NameError, TypeError, AttributeError):
+        hints = {}
+    for parameter in parameters(endpoint):
+        annotation = hints.get(parameter.name, parameter.annotation)
+        if annotation is not inspect.Parameter.empty:
+            yield annotation
+
+
+def _field_names(annotation: object) -> frozenset[str]:
+    return frozenset(getattr(annotation, "model_fields", None) or ())

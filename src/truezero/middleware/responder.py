@@ -1,0 +1,263 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""One guarded call from its first byte to its last; knows nothing of what a reply means."""
+
+from abc import ABC, abstractmethod
+from http import HTTPStatus
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from truezero.classify import classify_status, is_exit, parse_retry_after
+from truezero.kinds import STAGE_OF, FailureKind, Source, custom_kind
+from truezero.middleware.bodies import (
+    ClientGoneError,
+    RefusedError,
+    RequestBody,
+    read_body,
+    readable,
+    resized,
+)
+from truezero.middleware.call import CALL, Call
+from truezero.middleware.deadline import is_cancellation, is_cancelled_from_outside
+from truezero.middleware.guard import Guard
+from truezero.middleware.held import HeldReply
+from truezero.middleware.routes import GuardedRoute
+from truezero.outcomes import Failure, Masked, Retryable
+from truezero.wire.dialect import Asked, Reply
+
+# By these an app hands the server a file instead of bytes: the verdict in it would go unseen.
+_FILE_EXTENSIONS: Final = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
+_CONTENT_ENCODING: Final = frozenset({b"content-encoding"})
+
+
+class Responder(ABC):
+    """Carries the state of one request; made per request, so that requests never mix."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        route: GuardedRoute,
+        call: Call,
+        *,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self.guard = guard
+        self.route = route
+        self.call = call
+        self.facts = call.facts
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.held = HeldReply()
+        self.body: bytes | None = None
+        """The body for the app; kept to be echoed where a failure has a row."""
+        self._given: bytes | None = None
+        self._settled = False
+        self._replaced = False
+
+    @abstractmethod
+    async def prepare(self, body: bytes) -> bytes | None:
+        """Look at the request; the body for the app, or ``None`` where it was answered."""
+
+    @abstractmethod
+    async def judge(self) -> Masked | Retryable | None:
+        """Settle the whole reply; ``None`` lets it go as it is."""
+
+    async def dressed(self, reply: Reply, failure: Failure) -> Reply:
+        """Put the last touch to the reply of a failure."""
+        del failure
+        return reply
+
+    async def respond(self, app: ASGIApp) -> None:
+        """Read the request, call the app, and answer once."""
+        settings = self.guard.settings
+        try:
+            read = await read_body(
+                self.receive,
+                self.scope["headers"],
+                limit=settings.max_body_bytes,
+                accept=settings.accept_encodings,
+            )
+        except ClientGoneError:
+            self.guard.settler.cancelled(facts=self.facts, shutdown=False)
+            return
+        except RefusedError as refused:
+            await self.refuse(refused)
+            return
+        prepared = await self.prepare(read.data)
+        if prepared is None:
+            return
+        self.body = self._given = prepared
+        scope = self._scope_for(prepared, read)
+        del read, prepared  # the app's own copy is the only other one while it runs
+        await self._call(app, scope)
+
+    def failure(self, kind: str, reason: str, *, source: Source) -> Failure:
+        """Build a failure at this boundary's stage."""
+        return Failure.of(kind, reason, stage=STAGE_OF[self.route.boundary], source=source)
+
+    def timeout(self) -> Masked | Retryable:
+        """Settle a call whose deadline passed."""
+        seconds = self.guard.deadline.seconds
+        reason = f"no reply within deadline_s={seconds:g}"
+        failure = self.failure(FailureKind.VERIFIER_TIMEOUT, reason, source=Source.DEADLINE)
+        return self.guard.settler.failed(failure, facts=self.facts)
+
+    def broken(self, status: int, raised: BaseException | None) -> Masked | Retryable:
+        """Settle an error status of the app's, by its exception where one was seen."""
+        settler = self.guard.settler
+        if raised is not None and not isinstance(raised, HTTPException):
+            return settler.raised(raised, facts=self.facts)
+        after = parse_retry_after((self.held.header(b"retry-after") or b"").decode("latin-1"))
+        failure = classify_status(status, boundary=self.route.boundary, retry_after_s=after)
+        return settler.failed(failure, facts=self.facts)
+
+    def raised(self) -> BaseException | None:
+        """What the app's handlers raised, unless the server's rules leave it to the server."""
+        call = self.call
+        if call.exception is not None or call.handled is None:
+            return call.exception
+        own = self.guard.settings.policy_errors
+        names = (f"{c.__module__}.{c.__qualname__}" for c in type(call.handled).__mro__)
+        return None if own and not set(own).isdisjoint(names) else call.handled
+
+    async def answer(self, outcome: Masked | Retryable) -> None:
+        """Send a failure in place of whatever the app said."""
+        self._settled = self._replaced = True
+        asked = self._asked(self.body)
+        reply = self.guard.dialect.encode(outcome, asked, mode=self.guard.mode)
+        await self._reply(await self.dressed(reply, outcome.failure))
+
+    async def refuse(self, refused: RefusedError) -> None:
+        """Answer a request that cannot be looked into: typed, and the app is not called."""
+        self._settled = self._replaced = True
+        kind = custom_kind(self.guard.server, refused.kind)
+        failure = self.failure(kind, refused.reason, source=Source.REQUEST)
+        outcome = self.guard.settler.failed(failure, facts=self.facts)
+        typed = self.guard.dialect.encode(outcome, self._asked(None), mode=self.guard.mode)
+        await self._reply(Reply(int(refused.status), typed.body, typed.headers))
+
+    def _asked(self, body: bytes | None) -> Asked:
+        route = self.route
+        return Asked(self.guard.server, route.boundary, route.path, body, self.held.status)
+
+    async def _reply(self, reply: Reply) -> None:
+        self.facts.response_started = True
+        await self.held.replace(reply, self.send)
+        self.facts.response_complete = True
+
+    def _scope_for(self, body: bytes, read: RequestBody) -> Scope:
+        """The app's scope: a copy, so that layers further out keep theirs."""
+        scope: Scope = {**self.scope, CALL: self.call}
+        headers = readable(scope["headers"])
+        if body is not read.data or read.was_encoded:
+            headers = resized(headers, len(body), drop=_CONTENT_ENCODING)
+        scope["headers"] = headers
+        extensions = scope.get("extensions")
+        if extensions and not _FILE_EXTENSIONS.isdisjoint(extensions):
+            scope["extensions"] = {k: v for k, v in extensions.items() if k not in _FILE_EXTENSIONS}
+        return scope
+
+    async def _call(self, app: ASGIApp, scope: Scope) -> None:
+        try:
+            await self.guard.deadline.run(app, scope, self._replay, self._take, call=self.call)
+        except BaseException as exc:
+            if not await self._ended_by(exc):
+                raise
+        else:
+            if not self._settled:
+                await self._silent()
+
+    async def _replay(self) -> Message:
+        """The body in one message, then the real channel, so that a disconnect is seen."""
+        body, self._given = self._given, None
+        if body is not None:
+            return {"type": "http.request", "body": body, "more_body": False}
+        message = await self.receive()
+        if message["type"] == "http.disconnect" and not self.facts.response_complete:
+            self.call.disconnected = True
+        return message
+
+    async def _take(self, message: Message) -> None:
+        if self._settled:
+            if not self._replaced:  # trailers and the like of a reply that was let go
+                await self.send(message)
+            return
+        if not self.held.take(message):
+            await self.send(message)
+            return
+        limit = self.guard.settings.max_reply_bytes
+        if self.held.size > limit:
+            reason = f"the reply is longer than max_reply_bytes ({limit} bytes)"
+            failure = self.failure(FailureKind.VERIFIER_ERROR, reason, source=Source.REPLY)
+            self._settled = True
+            await self.answer(self.guard.settler.failed(failure, facts=self.facts))
+        elif self.held.whole and not self._is_unexplained():
+            await self._conclude()
+
+    def _is_unexplained(self) -> bool:
+        """Whether an exception may still follow that says more than the error status.
+
+        Starlette's outermost layer sends its 500 first and raises then.
+        """
+        status = self.held.status or 0
+        return status >= HTTPStatus.INTERNAL_SERVER_ERROR and self.raised() is None
+
+    async def _conclude(self) -> None:
+        self._settled = True
+        outcome = await self.judge()
+        if outcome is not None:
+            await self.answer(outcome)
+            return
+        self.facts.response_started = True
+        await self.held.let_go(self.send)
+        self.facts.response_complete = True
+
+    async def _ended_by(self, exc: BaseException) -> bool:
+        """Settle what came out of the app; whether that exception is dealt with."""
+        settler, call = self.guard.settler, self.call
+        if self._settled:
+            if self._replaced and isinstance(exc, Exception):
+                return True  # this is what was settled, on its way out
+            if self.facts.response_complete and isinstance(exc, Exception):
+                settler.background(exc, facts=self.facts)
+            return False
+        self._settled = True
+        if is_exit(exc):
+            settler.cancelled(facts=self.facts, shutdown=True)
+        elif call.timed_out:
+            await self.answer(self.timeout())
+            return True
+        elif is_cancellation(exc) and is_cancelled_from_outside():
+            # uvicorn cancels what is still running when its grace period for a shutdown is over.
+            shutdown = not call.disconnected and "shutdown" in str(exc)
+            settler.cancelled(facts=self.facts, shutdown=shutdown)
+        elif call.disconnected:
+            settler.cancelled(facts=self.facts, shutdown=False)
+        else:
+            await self.answer(settler.raised(call.exception or exc, facts=self.facts))
+            return True
+        return False
+
+    async def _silent(self) -> None:
+        """Settle an app that returned without a whole reply."""
+        settler, call = self.guard.settler, self.call
+        if self.held.whole:
+            await self._conclude()
+            return
+        self._settled = True
+        if call.timed_out:
+            await self.answer(self.timeout())
+        elif call.disconnected:
+            settler.cancelled(facts=self.facts, shutdown=False)
+        elif call.exception is not None:
+            await self.answer(settler.raised(call.exception, facts=self.facts))
+        else:
+            cut = self.held.start is not None
+            reason = "no response: the app returned " + ("mid-reply" if cut else "without one")
+            failure = self.failure(FailureKind.VERIFIER_ERROR, reason, source=Source.REPLY)
+            await self.answer(settler.failed(failure, facts=self.facts))

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sees in a finished app whether it keeps sessions; knows nothing of requests or outcomes."""
+
+import inspect
+from collections.abc import Iterable
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.requests import HTTPConnection
+
+from truezero.kinds import Boundary
+from truezero.middleware.handlers import annotations, parameters
+from truezero.middleware.routes import GuardedRoute
+
+_SEED: Final = "seed_session"
+
+
+def reads_session(endpoint: object, route: object) -> bool:
+    """Whether a handler can read the session at all.
+
+    A handler of plain Starlette gets the request. One of FastAPI can if it, or a dependency of
+    it, takes the request, a cookie, or another dependency's word.
+    """
+    dependant = getattr(route, "dependant", None)
+    if dependant is not None:
+        return _depends_on_session(dependant)
+    if any(_is_connection(annotation) for annotation in annotations(endpoint)):
+        return True
+    # Without annotations it is Starlette's form: one parameter, the request.
+    return not list(annotations(endpoint)) and bool(parameters(endpoint))
+
+
+def keeps_state(routes: Iterable[GuardedRoute], default_seeds: frozenset[str]) -> bool:
+    """Whether a verify of this app depends on what a seed left in the process.
+
+    It does where a seed handler is a server's own, not its framework's no-op, and a verify
+    handler can read the session at all. Where the app does not show its handlers nothing is
+    assumed.
+    """
+    known = [route for route in routes if route.endpoint is not None]
+    seeds = [route.endpoint for route in known if route.boundary is Boundary.SEED]
+    graded = [route for route in known if route.boundary is Boundary.VERIFY]
+    own_seed = any(_seed_name(seed) not in default_seeds for seed in seeds)
+    return own_seed and any(reads_session(route.endpoint, route.route) for route in graded)
+
+
+def session_signers(apps: Iterable[Starlette]) -> list[tuple[str, str, int | None]]:
+    """Name, key and age in seconds of the session cookies that the apps sign."""
+    found: list[tuple[str, str, int | None]] = []
+    for app in apps:
+        for entry in app.user_middleware:
+            if isinstance(entry.cls, type) and issubclass(entry.cls, SessionMiddleware):
+                given = inspect.signature(SessionMiddleware).bind(app, *entry.args, **entry.kwargs)
+                given.apply_defaults()
+                values = given.arguments
+                key = str(values["secret_key"])
+                found.append((values["session_cookie"], key, values["max_age"]))
+    return found
+
+
+def _seed_name(seed: object) -> str:
+    """The qualified name of the seed that really runs, behind wrappers of the framework's."""
+    plain = inspect.unwrap(seed) if callable(seed) else seed
+    server = getattr(plain, "__self__", None)
+    # A framework may route a closure that calls the server's method: ask the server itself.
+    method = getattr(server, _SEED, plain) if server is not None else plain
+    return f"{getattr(method, '__module__', '')}.{getattr(method, '__qualname__', '')}"
+
+
+def _depends_on_session(dependant: object) -> bool:
+    if getattr(dependant, "request_param_name", None):
+        return True
+    if getattr(dependant, "http_connection_param_name", None):
+        return True
+    if getattr(dependant, "cookie_params", None):
+        return True
+    return any(_depends_on_session(d) for d in getattr(dependant, "dependencies", ()))
+
+
+def _is_connection(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, HTTPConnection)

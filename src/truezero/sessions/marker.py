@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""The signed cookie that says who seeded a session; knows nothing of stores or other cookies."""
+
+import hashlib
+import os
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final, NamedTuple, final
+
+import msgspec
+from itsdangerous import BadSignature
+
+from truezero.errors import ConfigurationError
+from truezero.kinds import slug
+from truezero.sessions.signing import ClockedSigner
+
+COOKIE_PREFIX: Final = "truezero_session_"
+MAX_MARKER: Final = 4_096
+"""Longest marker that is looked at, in characters: the longest cookie that browsers keep."""
+
+
+class Binding(StrEnum):
+    """What the server's own signed cookie said when the session was seeded."""
+
+    NONE = "n"
+    """There was none, or it is not sent back on every path."""
+    COOKIE = "c"
+    """There was one, without a session id of its own."""
+    ID = "i"
+    """There was one, with a session id."""
+
+
+class Marker(NamedTuple):
+    """What a marker says.
+
+    Attributes:
+        session_id: The session, as the seed named it.
+        epoch: The process that seeded it.
+        binding: What the server's own cookie said.
+        age_s: Whole seconds since the seed; 0 in a marker to be written.
+    """
+
+    session_id: str
+    epoch: str
+    binding: Binding
+    age_s: float = 0.0
+
+
+class _Epoch:
+    """A random name for this process, renewed in a child that was forked."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.name = secrets.token_hex(8)
+
+
+_EPOCH: Final = _Epoch()
+
+
+def process_epoch() -> str:
+    """This process's epoch: random per start, and another one in every forked worker."""
+    return _EPOCH.name
+
+
+@final
+class MarkerSigner:
+    """Writes and reads one server's marker cookie.
+
+    Its name holds the server's, because a client's cookies belong to a host and ignore the port:
+    servers side by side on one host must not overwrite each other's.
+
+    Args:
+        server: The server's name; a marker of another server reads as none.
+        secret: The key, shared by all workers. ``None``: random, so that only this process, and
+            what it forks, can read its markers.
+        ttl_s: The cookie's Max-Age, in seconds, above 0.
+        clock: Seconds since 1970.
+
+    Raises:
+        ConfigurationError: An empty secret, or ``ttl_s`` not above 0.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: str,
+        secret: str | None,
+        ttl_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take the key, or make one."""
+        if secret is not None and not secret:
+            where = "secret"
+            raise ConfigurationError(where, "is empty, and anybody could sign with it")
+        if not ttl_s > 0:
+            where = "ttl_s"
+            raise ConfigurationError(where, f"must be above 0 seconds, not {ttl_s}")
+        self.cookie_name = _cookie_name(server)
+        self._clock = clock
+        key = secrets.token_hex(32) if secret is None else secret
+        self._signer = ClockedSigner(key, salt="truezero.sessions.marker", clock=clock)
+        self._attributes = f"; Path=/; Max-Age={max(1, int(ttl_s))}; HttpOnly; SameSite=Lax"
+
+    def header(self, marker: Marker) -> tuple[bytes, bytes]:
+        """The reply header that hands a marker out. Nothing of it is text of the session's id."""
+        said = (self.cookie_name, marker.session_id, marker.epoch, marker.binding)
+        token = self._signer.sign(urlsafe_b64encode(msgspec.msgpack.encode(said))).decode("ascii")
+        return b"set-cookie", f"{self.cookie_name}={token}{self._attributes}".encode("latin-1")
+
+    def read(self, value: str | None) -> Marker | None:
+        """Read a marker's cookie value; ``None`` for whatever this server did not sign."""
+        if not value or len(value) > MAX_MARKER or not value.isascii():
+            return None
+        try:
+            said, signed_at = self._signer.unsign(value, return_timestamp=True)
+            server, session_id, epoch, binding = _PAYLOAD.decode(urlsafe_b64decode(said))
+        except (BadSignature, ValueError, OverflowError, OSError):
+            return None
+        if server != self.cookie_name:
+            return None
+        return Marker(session_id, epoch, binding, int(self._clock()) - signed_at.timestamp())
+
+
+_PAYLOAD: Final = msgspec.msgpack.Decoder(tuple[str, str, str, Binding])
+
+
+def _cookie_name(server: str) -> str:
+    """Name the cookie by the server's slug; by a digest too, where the slug is another word."""
+    name = slug(server)
+    if name == server:
+        return COOKIE_PREFIX + name
+    digest = hashlib.blake2b(server.encode("utf-8", "backslashreplace"), digest_size=4)
+    return f"{COOKIE_PREFIX}{name}_{digest.hexdigest()}"

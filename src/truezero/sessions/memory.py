@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""Session records in this process's memory; knows nothing of cookies, servers or requests."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from typing import Final, final
+
+from truezero.errors import ConfigurationError
+from truezero.outcomes import Failure
+from truezero.sessions.store import KEYS_LIMIT, Record, Status
+
+SWEEP: Final = 4
+"""How many forgotten records one write clears away: more than it adds, so that none pile up."""
+
+
+@final
+class MemoryStore:
+    """A ``LedgerStore`` in memory: O(1) a call, no scans, no locks, lost with the process.
+
+    A record that expired reads as expired for one more time to live and is then cleared away by
+    later writes. No step awaits between its read and its write, so that callers of one event loop
+    may interleave freely; it is not for several threads.
+
+    Args:
+        max_sessions: Most live sessions; past it the oldest is forgotten.
+        max_tombstones: Most ended sessions (closed, or with a failed seed); past it likewise.
+        clock: Seconds that never go back; any zero.
+
+    Raises:
+        ConfigurationError: A bound below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_sessions: int = 1_000_000,
+        max_tombstones: int = 200_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start empty."""
+        for name, bound in (("max_sessions", max_sessions), ("max_tombstones", max_tombstones)):
+            if bound < 1:
+                raise ConfigurationError(name, f"must be 1 or more, not {bound}")
+        self._clock = clock
+        self._index: dict[bytes, _Entry] = {}
+        self._live = _Shelf(max_sessions)
+        self._ended = _Shelf(max_tombstones)
+
+    def __len__(self) -> int:
+        """How many records are held, live and ended."""
+        return self._live.size + self._ended.size
+
+    async def put(
+        self,
+        record: Record,
+        *,
+        keys: Sequence[bytes],
+        ttl_s: float,
+        keep: AbstractSet[Status] = frozenset(),
+    ) -> Record:
+        """Write a record, unless the one that stands must be kept."""
+        now = self._clock()
+        entry = self._index.get(keys[0])
+        if entry is None:
+            entry = _Entry()
+        else:
+            standing = entry.read(now)
+            if standing.status in keep:
+                return standing
+            self._shelf(entry).remove(entry)
+        entry.session_id, entry.epoch, entry.status, entry.failure = record
+        entry.expires = now + ttl_s
+        self._set_keys(entry, keys[0], keys[1:])
+        shelf = self._shelf(entry)
+        shelf.append(entry)
+        if shelf.size > shelf.limit:
+            self._forget(shelf.oldest)
+        self._sweep(shelf, older_than=now - ttl_s)
+        return record
+
+    async def find(self, keys: Sequence[bytes]) -> Record | None:
+        """The record of the first key, in this order, that leads to one."""
+        for key in keys:
+            entry = self._index.get(key)
+            if entry is not None:
+                return entry.read(self._clock())
+        return None
+
+    async def add_keys(self, primary: bytes, *, keys: Sequence[bytes]) -> bool:
+        """Add aliases to a record; past ``KEYS_LIMIT`` its oldest aliases go."""
+        entry = self._index.get(primary)
+        if entry is None:
+            return False
+        self._set_keys(entry, primary, keys)
+        return True
+
+    def _shelf(self, entry: "_Entry") -> "_Shelf":
+        return self._live if entry.status is Status.LIVE else self._ended
+
+    def _set_keys(self, entry: "_Entry", primary: bytes, new: Iterable[bytes]) -> None:
+        # An alias that another record has taken over since is no longer this one's to keep.
+        index = self._index
+        aliases = dict.fromkeys(key for key in entry.keys[1:] if index.get(key) is entry)
+        for key in new:
+            aliases.pop(key, None)
+            aliases[key] = None
+        ordered = [key for key in aliases if key != primary]
+        for key in ordered[: 1 - KEYS_LIMIT]:
+            if index.get(key) is entry:
+                del index[key]
+        entry.keys = (primary, *ordered[1 - KEYS_LIMIT :])
+        for key in entry.keys:
+            index[key] = entry
+
+    def _sweep(self, shelf: "_Shelf", *, older_than: float) -> None:
+        for _ in range(SWEEP):
+            if not shelf.size or shelf.oldest.expires >= older_than:
+                return
+            self._forget(shelf.oldest)
+
+    def _forget(self, entry: "_Entry") -> None:
+        self._shelf(entry).remove(entry)
+        for key in entry.keys:
+            if self._index.get(key) is entry:
+                del self._index[key]
+
+
+class _Entry:
+    """A record in place: mutable, and a link in its shelf's ring."""
+
+    __slots__ = (
+        "after",
+        "before",
+        "epoch",
+        "expires",
+        "failure",
+        "keys",
+        "session_id",
+        "status",
+    )
+
+    session_id: str
+    epoch: str
+    status: Status
+    failure: Failure | None
+    expires: float
+    keys: tuple[bytes, ...]
+    before: "_Entry"
+    after: "_Entry"
+
+    def __init__(self) -> None:
+        self.keys = ()
+
+    def read(self, now: float) -> Record:
+        status = self.status
+        if status is Status.LIVE and self.expires < now:
+            status = Status.EXPIRED
+        return Record(self.session_id, self.epoch, status, self.failure)
+
+
+class _Shelf:
+    """Entries in order of arrival: a linked ring, because a close takes one from the middle."""
+
+    __slots__ = ("limit", "ring", "size")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self.ring = _Entry()
+        self.ring.before = self.ring.after = self.ring
+
+    @property
+    def oldest(self) -> _Entry:
+        return self.ring.after
+
+    def append(self, entry: _Entry) -> None:
+        last = self.ring.before
+        entry.before, entry.after = last, self.ring
+        last.after = self.ring.before = entry
+        self.size += 1
+
+    def remove(self, entry: _Entry) -> None:
+        entry.before.after = entry.after
+        entry.after.before = entry.before
+        self.size -= 1

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""Recognises a session by the server's own cookies; knows nothing of records or markers.
+
+Clients drop our cookie and keep the server's own (some replace all their cookies by those of the
+last reply), so these must lead to the session too.
+"""
+
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias, final
+
+import msgspec
+from itsdangerous import BadSignature
+
+from truezero.sessions.cookies import Headers, read_set_cookies
+from truezero.sessions.keys import Keys
+from truezero.sessions.marker import COOKIE_PREFIX, Binding
+from truezero.sessions.signing import ClockedSigner
+
+CookieSigner: TypeAlias = tuple[str, str, int | None]
+"""A Starlette ``SessionMiddleware``: its cookie's name, its secret key, its max_age in seconds."""
+
+MAX_OPAQUE: Final = 8
+"""Cookies without a known signer that are recorded for one reply."""
+MAX_TRIED: Final = 32
+"""Cookies without a known signer that are looked up for one request."""
+
+
+class OwnCookie(NamedTuple):
+    """A cookie of the server's own that verifies, or one whose signer nobody knows.
+
+    Attributes:
+        key: A digest that stays the same while the cookie means the same session.
+        binding: ``ID``: signed, and its payload has a ``session_id``. ``COOKIE``: signed, the key is
+            a digest of the payload. ``NONE``: unknown signer, the key is a digest of the value.
+        everywhere: Whether a client sends it back on every path.
+    """
+
+    key: bytes
+    binding: Binding
+    everywhere: bool = False
+
+
+@final
+class OwnCookies:
+    """Reads the cookies of one server.
+
+    A cookie of a known name counts only if its signature verifies: with a broken one the server
+    itself starts a fresh session, whatever its payload says.
+
+    Args:
+        keys: Makes the keys.
+        signers: The app's session middlewares; several may share a cookie's name.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        signers: Sequence[CookieSigner],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Make the signers."""
+        self._keys = keys
+        self._signers: dict[str, list[tuple[ClockedSigner, int | None]]] = {}
+        for name, secret, max_age_s in signers:
+            signer = ClockedSigner(secret, clock=clock)
+            self._signers.setdefault(name, []).append((signer, max_age_s))
+
+    def signed(self, cookies: Mapping[str, str]) -> list[OwnCookie]:
+        """The cookies of a request that one of the app's signers made."""
+        found: list[OwnCookie] = []
+        for name in self._signers:
+            value = cookies.get(name)
+            cookie = None if value is None else self._verified(name, value)
+            if cookie is not None:
+                found.append(cookie)
+        return found
+
+    def opaque(self, cookies: Mapping[str, str]) -> Iterator[bytes]:
+        """Keys of a request's other cookies, ``MAX_TRIED`` at most; ours are none of them."""
+        tried = 0
+        for name, value in cookies.items():
+            if tried == MAX_TRIED:
+                return
+            if name not in self._signers and not name.startswith(COOKIE_PREFIX):
+                tried += 1
+                yield self._keys.cookie(name, value)
+
+    def set_by(self, reply_headers: Headers) -> list[OwnCookie]:
+        """The cookies that a reply sets, signed ones first, then ``MAX_OPAQUE`` others."""
+        signed: dict[str, OwnCookie] = {}
+        opaque: dict[str, OwnCookie] = {}
+        for name, value, everywhere in read_set_cookies(reply_headers):
+            if name in self._signers:
+                cookie = self._verified(name, value)
+                if cookie is not None:
+                    signed[name] = cookie._replace(everywhere=everywhere)
+            elif not name.startswith(COOKIE_PREFIX) and len(opaque) < MAX_OPAQUE:
+                opaque[name] = OwnCookie(self._keys.cookie(name, value), Binding.NONE)
+        return [*signed.values(), *opaque.values()]
+
+    def _verified(self, name: str, value: str) -> OwnCookie | None:
+        if not value.isascii():
+            return None
+        for signer, max_age_s in self._signers[name]:
+            try:
+                payload = signer.unsign(value, max_age=max_age_s)
+            except (BadSignature, ValueError, OverflowError, OSError):
+                continue
+            session_id = _session_id(payload)
+            if session_id is None:
+                text = payload.decode("ascii")
+                return OwnCookie(self._keys.cookie(name, text), Binding.COOKIE)
+            return OwnCookie(self._keys.named(name, session_id), Binding.ID)
+        return None
+
+
+class _Payload(msgspec.Struct):
+    session_id: str | int | None = None
+
+
+_PAYLOAD: Final = msgspec.json.Decoder(_Payload)
+
+
+def _session_id(payload: bytes) -> str | None:
+    """The ``session_id`` of a Starlette session, which is base64 of a JSON object."""
+    try:
+        session_id = _PAYLOAD.decode(b64decode(payload)).session_id
+    except (ValueError, msgspec.DecodeError):
+        return None
+    return None if session_id is None else str(session_id)

@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the ledger knows about a request's session, and when that is a failure; knows no cookies.
+
+A state is a fact. Whether a fact is a failure depends on the server, and :func:`session_failure`
+alone decides that.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, assert_never, final
+
+from truezero.kinds import FailureKind, Source, Stage
+from truezero.outcomes import Failure
+
+ELSEWHERE: Final = "the session was seeded by another worker or before a restart"
+CLOSED: Final = "the session was closed before this call"
+COOKIE_GONE: Final = (
+    "the server's own session cookie is missing or does not verify, so that it starts afresh"
+)
+COOKIE_OTHER: Final = "the server's own session cookie names a session that was never seeded here"
+NEVER_SEEDED: Final = "the request names no session that was seeded here"
+EXPIRED: Final = "the session outlived its time to live"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Seeded by this process, and nothing since speaks against it."""
+
+    session_id: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NeverSeeded:
+    """Nothing in the request leads to a session that is known here."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Seeded once, and its state cannot be there now.
+
+    Attributes:
+        reason: Why, for people; one of this module's texts, never text of a request.
+        session_id: The session, as the seed named it.
+    """
+
+    reason: str
+    session_id: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Seeded longer ago than the time to live."""
+
+    session_id: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SeedFailed:
+    """Its seed failed, with this failure."""
+
+    failure: Failure
+    session_id: str
+
+
+SessionState: TypeAlias = Live | NeverSeeded | Lost | Expired | SeedFailed
+
+
+def session_failure(
+    state: SessionState, *, stateful: bool, never_seeded: Literal["lost", "pass"]
+) -> Failure | None:
+    """Decide whether a session's state is a failure of a verify.
+
+    Args:
+        state: What the ledger found.
+        stateful: Whether the verdict depends on the session. Where it does not, nothing about a
+            session is a failure, not even a seed that failed: the state only annotates.
+        never_seeded: What a session that nobody seeded here means on a stateful server.
+
+    Returns:
+        ``None`` where verify may go on. A failed seed keeps its kind, fault and reason, with the
+        stage ``seed``; no retry of the same verify can help it (``transient`` is false).
+    """
+    if not stateful:
+        return None
+    match state:
+        case Live():
+            return None
+        case NeverSeeded():
+            return None if never_seeded == "pass" else _lost(NEVER_SEEDED)
+        case Lost():
+            return _lost(state.reason)
+        case Expired():
+            return _failure(FailureKind.SESSION_EXPIRED, EXPIRED)
+        case SeedFailed():
+            return replace(
+                state.failure,
+                stage=Stage.SEED,
+                source=Source.SESSION,
+                retry_after_s=None,
+                transient=False,
+            )
+        case _:
+            assert_never(state)
+
+
+def _lost(reason: str) -> Failure:
+    return _failure(FailureKind.SESSION_LOST, reason)
+
+
+def _failure(kind: FailureKind, reason: str) -> Failure:
+    return Failure.of(kind, reason, stage=Stage.VERIFICATION, source=Source.SESSION)

@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a store of session records must do; knows nothing of cookies, servers or requests.
+
+Every method is one atomic step: callers interleave between two calls, never inside one.
+"""
+
+from collections.abc import Sequence, Set as AbstractSet
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from truezero.outcomes import Failure
+
+KEYS_LIMIT: Final = 16
+"""Most keys of one record, the primary key included."""
+
+
+class Status(StrEnum):
+    """What became of a session."""
+
+    LIVE = "live"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+    SEED_FAILED = "seed_failed"
+
+
+class Record(NamedTuple):
+    """One session, as a store keeps it; a named tuple because one is made per look-up.
+
+    Attributes:
+        session_id: The session's id, 512 characters at most.
+        epoch: The process that seeded it, or that noted its end.
+        status: What became of it. A store answers ``EXPIRED`` for a live record past its time to
+            live; nobody writes it.
+        failure: Why its seed failed, with the status ``SEED_FAILED``.
+    """
+
+    session_id: str
+    epoch: str
+    status: Status
+    failure: Failure | None = None
+
+
+class LedgerStore(Protocol):
+    """A bounded map from keys to session records, with a time to live.
+
+    A key is a digest of 8 to 64 bytes that the caller makes. A record has one primary key and up to
+    ``KEYS_LIMIT - 1`` aliases; primary keys and aliases never meet. A key leads to one record: who
+    writes it last, has it.
+
+    A store is bounded and may forget a record once it is past its time to live, and the oldest of
+    its kind when it is full. Ended sessions (closed, or with a failed seed) are bounded apart from
+    live ones, so that no flood of closes drives out a live session. Times are measured by the
+    store's own clock. Every store passes the contract test class of the test suite.
+    """
+
+    async def put(
+        self,
+        record: Record,
+        *,
+        keys: Sequence[bytes],
+        ttl_s: float,
+        keep: AbstractSet[Status] = frozenset(),
+    ) -> Record:
+        """Write a record, unless the one that stands must be kept.
+
+        Args:
+            record: The new record.
+            keys: Its primary key, then aliases. The aliases that the record had before stay; past
+                ``KEYS_LIMIT`` the oldest go.
+            ttl_s: Seconds, from now, until a live record reads as expired, and for which an ended
+                one is remembered.
+            keep: A standing record in one of these states is left as it is, with its keys.
+
+        Returns:
+            What stands now: ``record``, or the one that was kept.
+        """
+        ...
+
+    async def find(self, keys: Sequence[bytes]) -> Record | None:
+        """The record of the first key, in this order, that leads to one."""
+        ...
+
+    async def add_keys(self, primary: bytes, *, keys: Sequence[bytes]) -> bool:
+        """Add aliases to a record; past ``KEYS_LIMIT`` its oldest aliases go.
+
+        Returns:
+            Whether there is a record under ``primary``; without one nothing happens.
+        """
+        ...

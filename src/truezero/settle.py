@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""The main path of a failure: classify, decide, record, once per request.
+
+It knows nothing of ASGI and nothing of how an outcome is spelled. There is no path from an
+exception to ``Scored``: :meth:`Settler.failed` answers ``Masked`` or ``Retryable``, whatever the
+policy says, and :meth:`Settler.scored` takes a reward that the server itself measured.
+"""
+
+import logging
+import math
+from dataclasses import replace
+from typing import Final, final
+
+from truezero.classify import classify_exception
+from truezero.coverage import CoverageCounter
+from truezero.kinds import STAGE_OF, Boundary, FailureKind, Source, custom_kind
+from truezero.outcomes import Ending, Failure, Masked, Outcome, Retryable, Scored
+from truezero.policy import Action, Breaker, BreakerChange, Policy
+from truezero.telemetry import CallFacts, Telemetry
+
+GRADED: Final = frozenset({Boundary.VERIFY, Boundary.RUN})
+"""The boundaries whose reply is a verdict."""
+
+_NO_MEASUREMENT: Final = frozenset({Ending.MASKED, Ending.RETRYABLE, Ending.SPOKEN})
+_MEASURED: Final = _NO_MEASUREMENT | {Ending.SCORED, Ending.DEGRADED}
+_log = logging.getLogger("truezero")
+
+
+@final
+class Settler:
+    """Settles the guarded calls of one server.
+
+    Args:
+        policy: What is done about which failure.
+        telemetry: Spans, metrics and log lines.
+        coverage: The counters behind :func:`truezero.coverage`.
+        breaker: Trips when the share of failed verifies runs away.
+    """
+
+    def __init__(
+        self, *, policy: Policy, telemetry: Telemetry, coverage: CoverageCounter, breaker: Breaker
+    ) -> None:
+        self.policy = policy
+        self.telemetry = telemetry
+        self.coverage = coverage
+        self.breaker = breaker
+
+    def raised(self, exc: BaseException, *, facts: CallFacts) -> Masked | Retryable:
+        """Settle an exception."""
+        failure = classify_exception(exc, boundary=facts.boundary)
+        return self.failed(failure, facts=facts, exception=exc)
+
+    def failed(
+        self, failure: Failure, *, facts: CallFacts, exception: BaseException | None = None
+    ) -> Masked | Retryable:
+        """Settle a failure without a verdict; ``score`` has nothing to score and masks."""
+        action = self.policy.decide(facts.boundary, failure)
+        outcome: Masked | Retryable
+        match action:
+            case Action.RETRY:
+                outcome = Retryable(failure)
+            case Action.STOP:
+                outcome = Retryable(failure)
+                self._changed(self.breaker.trip())
+            case Action.MASK | Action.SCORE:
+                # A failed release condemns nothing that was measured: the caller may try again.
+                release = failure.kind == FailureKind.SESSION_RELEASE_FAILED
+                again = release and action is Action.SCORE
+                outcome = Retryable(failure) if again else Masked(failure)
+        ending = Ending.RETRYABLE if isinstance(outcome, Retryable) else Ending.MASKED
+        self.telemetry.failed(
+            failure, facts=facts, action=action, outcome=ending, exception=exception
+        )
+        self._count(ending, facts, kind=failure.kind)
+        return outcome
+
+    def scored(
+        self, reward: float, *, facts: CallFacts, degraded: Failure | None = None
+    ) -> Outcome:
+        """Settle a verdict of the server's own, with what was noted beside it.
+
+        Raises:
+            ValueError: The reward is not a finite number.
+        """
+        if not math.isfinite(reward):
+            message = f"a reward must be finite, not {reward!r}"
+            raise ValueError(message)
+        self.telemetry.scored(facts=facts, degraded=degraded)
+        ending = Ending.SCORED if degraded is None else Ending.DEGRADED
+        self._count(ending, facts, kind=degraded.kind if degraded else None)
+        return Scored(reward, degraded)
+
+    def spoken(self, failure: Failure, *, facts: CallFacts) -> None:
+        """Record a failure that the server typed itself; its reply stays as it is."""
+        self.telemetry.failed(failure, facts=facts, action=Action.MASK, outcome=Ending.SPOKEN)
+        self._count(Ending.SPOKEN, facts, kind=failure.kind)
+
+    def passed(self, *, facts: CallFacts) -> None:
+        """Record a reply that is no verdict and no failure: a 404, a caller's bad request."""
+        self.telemetry.passed(facts=facts)
+        self._count(Ending.PASSED, facts)
+
+    def completed(self, *, facts: CallFacts) -> None:
+        """Record a seed, or a close, that worked."""
+        self.telemetry.scored(facts=facts)
+        self._count(Ending.COMPLETED, facts)
+
+    def stopped(self, *, facts: CallFacts) -> Retryable:
+        """Settle a verify that the open breaker refuses; it does not count for the breaker."""
+        kind = custom_kind(facts.server, "breaker_open")
+        reason = "the breaker is open: too many verifies gave no measurement; reset it when fixed"
+        failure = Failure.of(kind, reason, stage=STAGE_OF[facts.boundary], source=Source.BREAKER)
+        self.telemetry.failed(failure, facts=facts, action=Action.STOP, outcome=Ending.RETRYABLE)
+        self.coverage.record(boundary=facts.boundary, outcome=Ending.RETRYABLE, kind=kind)
+        return Retryable(failure)
+
+    def cancelled(self, *, facts: CallFacts, shutdown: bool) -> None:
+        """Record a call that nobody waits for any more: no row, nothing is stored."""
+        kind = FailureKind.SHUTDOWN if shutdown else FailureKind.CANCELLED
+        failure = _cancellation(kind, facts)
+        self.telemetry.failed(failure, facts=facts, action=Action.STOP, outcome=Ending.CANCELLED)
+        self._count(Ending.CANCELLED, facts, kind=kind)
+
+    def background(self, exc: BaseException, *, facts: CallFacts) -> None:
+        """Record what was raised after the whole reply had gone out; the reply stands."""
+        failure = replace(
+            classify_exception(exc, boundary=facts.boundary),
+            kind=custom_kind(facts.server, "background_error"),
+        )
+        self.telemetry.failed(
+            failure,
+            facts=facts,
+            action=Action.SCORE,
+            outcome=Ending.BACKGROUND_ERROR,
+            exception=exc,
+        )
+        self.coverage.record(
+            boundary=facts.boundary, outcome=Ending.BACKGROUND_ERROR, kind=failure.kind
+        )
+
+    def _count(self, ending: Ending, facts: CallFacts, *, kind: str | None = None) -> None:
+        self.coverage.record(boundary=facts.boundary, outcome=ending, kind=kind)
+        if facts.boundary in GRADED and ending in _MEASURED:
+            self._changed(self.breaker.record(failed=ending in _NO_MEASUREMENT))
+
+    def _changed(self, change: BreakerChange | None) -> None:
+        """Show a trip or a recovery, loudly and once."""
+        if change is None:
+            return
+        breaker = self.breaker
+        tripped = change is BreakerChange.TRIPPED
+        self.telemetry.breaker(share=breaker.share, tripped=tripped)
+        if tripped:
+            _log.error(
+                "breaker tripped: %.0f %% of the last %d verifies gave no measurement. A fault that "
+                "repeats itself must not mask a whole run: see the kinds in truezero.coverage(app)",
+                100 * breaker.share,
+                breaker.counted,
+            )
+        else:
+            _log.warning("breaker recovered: %.0f %% gave no measurement", 100 * breaker.share)
+
+
+def _cancellation(kind: FailureKind, facts: CallFacts) -> Failure:
+    stage = STAGE_OF[facts.boundary]
+    return Failure.of(kind, "nobody waits for this call", stage=stage, source=Source.CANCELLATION)
