@@ -98,9 +98,7 @@ def zero(request: Any, exc: Any) -> JSONResponse:
     return JSONResponse({"reward": 0.0})
 
 
-def faulty_server(
-    exc: BaseException, place: str, layers: list[str], *, handler: bool
-) -> FastAPI:
+def faulty_server(exc: BaseException, place: str, layers: list[str], *, handler: bool) -> FastAPI:
     """A server that raises ``exc`` at ``place``."""
     from fastapi import Depends
 

@@ -47,20 +47,18 @@ def test_events_and_websockets_pass(tmp_path):
     """Server-sent events arrive one by one, and a websocket echoes or closes as before."""
     # case H06, K02
     with served("served_apps:scoring", tmp_path) as server:
-        arrivals = []
         with httpx.stream("GET", f"{server.url}/events", timeout=20) as reply:
-            for line in reply.iter_lines():
-                if line:
-                    arrivals.append(time.monotonic())
+            arrivals = [time.monotonic() for line in reply.iter_lines() if line]
         assert len(arrivals) == 3
         assert arrivals[2] - arrivals[0] > 0.3
         url = f"ws://127.0.0.1:{server.port}/ws"
         with ws.connect(url) as echo:
             echo.send("hello")
             assert echo.recv() == "hello"
-        with pytest.raises(ConnectionClosedError) as closed, ws.connect(url) as failing:
+        with ws.connect(url) as failing:
             failing.send("raise")
-            failing.recv()
+            with pytest.raises(ConnectionClosedError) as closed:
+                failing.recv()
         assert closed.value.rcvd is None or closed.value.rcvd.code in {1006, 1011}
 
 

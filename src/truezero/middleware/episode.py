@@ -32,7 +32,7 @@ class EpisodeResponder(Responder):
         """Note what was seeded or closed; a failure gets a typed reply."""
         settler, status, raised = self.guard.settler, self.held.status or 0, self.raised()
         if isinstance(raised, FailureError):
-            return settler.raised(raised, facts=self.facts)
+            return self.by_exception(raised)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
             return self.timeout() if self.call.timed_out else self.broken(status, raised)
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:

@@ -36,9 +36,10 @@ class GradedResponder(Responder):
             text = asked.refused
             await self.refuse(RefusedError(HTTPStatus.BAD_REQUEST, "body_unreadable", text))
             return None
+        self.body = asked.body
         failure = self._void_before(asked.agent_failure) or await self._session_failure()
         if failure is not None:
-            self.body = asked.body
+            self.identify()
             await self.answer(guard.settler.failed(failure, facts=self.facts))
             return None
         return asked.body
@@ -53,7 +54,7 @@ class GradedResponder(Responder):
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
             return self.broken(status, raised)
         if isinstance(raised, FailureError):
-            return settler.raised(raised, facts=self.facts)
+            return self.by_exception(raised)
         if self.guard.settings.row_rejected == "mask":
             fields = refused_fields(raised, self.held, self.guard.dialect.protocol_fields)
             if fields:
@@ -85,7 +86,7 @@ class GradedResponder(Responder):
         settler = self.guard.settler
         if raised is not None and not _is_success(raised):
             # A layer of the app made a verdict out of an exception that left its handler.
-            return settler.raised(raised, facts=self.facts)
+            return self.by_exception(raised)
         body = self.held.plain_body(limit=self.guard.settings.max_reply_bytes)
         if body is None:
             return self._no_verdict("the reply's content-encoding cannot be read")

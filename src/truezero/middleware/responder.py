@@ -26,9 +26,11 @@ from truezero.middleware.held import HeldReply
 from truezero.middleware.routes import GuardedRoute
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.wire.dialect import Asked, Reply
+from truezero.wire.requests import top_level_string
 
 # By these an app hands the server a file instead of bytes: the verdict in it would go unseen.
 _FILE_EXTENSIONS: Final = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
+_ROLLOUT_ID: Final = "_ng_rollout_id"
 _CONTENT_ENCODING: Final = frozenset({b"content-encoding"})
 
 
@@ -98,7 +100,13 @@ class Responder(ABC):
 
     def failure(self, kind: str, reason: str, *, source: Source) -> Failure:
         """Build a failure at this boundary's stage."""
+        self.identify()
         return Failure.of(kind, reason, stage=STAGE_OF[self.route.boundary], source=source)
+
+    def by_exception(self, exc: BaseException) -> Masked | Retryable:
+        """Settle an exception."""
+        self.identify()
+        return self.guard.settler.raised(exc, facts=self.facts)
 
     def timeout(self) -> Masked | Retryable:
         """Settle a call whose deadline passed."""
@@ -111,7 +119,7 @@ class Responder(ABC):
         """Settle an error status of the app's, by its exception where one was seen."""
         settler = self.guard.settler
         if raised is not None and not isinstance(raised, HTTPException):
-            return settler.raised(raised, facts=self.facts)
+            return self.by_exception(raised)
         after = parse_retry_after((self.held.header(b"retry-after") or b"").decode("latin-1"))
         failure = classify_status(status, boundary=self.route.boundary, retry_after_s=after)
         return settler.failed(failure, facts=self.facts)
@@ -140,6 +148,11 @@ class Responder(ABC):
         outcome = self.guard.settler.failed(failure, facts=self.facts)
         typed = self.guard.dialect.encode(outcome, self._asked(None), mode=self.guard.mode)
         await self._reply(Reply(int(refused.status), typed.body, typed.headers))
+
+    def identify(self) -> None:
+        """Look for the rollout's id in the row, on the failure path only."""
+        if self.facts.rollout_id is None and self.body is not None:
+            self.facts.rollout_id = top_level_string(self.body, name=_ROLLOUT_ID)
 
     def _asked(self, body: bytes | None) -> Asked:
         route = self.route
@@ -239,7 +252,7 @@ class Responder(ABC):
         elif call.disconnected:
             settler.cancelled(facts=self.facts, shutdown=False)
         else:
-            await self.answer(settler.raised(call.exception or exc, facts=self.facts))
+            await self.answer(self.by_exception(call.exception or exc))
             return True
         return False
 
@@ -255,7 +268,7 @@ class Responder(ABC):
         elif call.disconnected:
             settler.cancelled(facts=self.facts, shutdown=False)
         elif call.exception is not None:
-            await self.answer(settler.raised(call.exception, facts=self.facts))
+            await self.answer(self.by_exception(call.exception))
         else:
             cut = self.held.start is not None
             reason = "no response: the app returned " + ("mid-reply" if cut else "without one")

@@ -14,20 +14,26 @@ from truezero.telemetry.names import metric_kind, short, span_kind
 
 KIND_LIMIT: Final = 64
 """Most kinds that are counted apart per boundary and warned of as unknown."""
+TYPE_LIMIT: Final = 256
+"""Most exception types that are counted apart; further ones share one count per kind."""
 
 _log = logging.getLogger("truezero")
 
 
 @final
 class FailureLog:
-    """Warns of the first failure per boundary and kind, then at every power of two."""
+    """Warns of the first failure per boundary, kind and exception type, then at powers of two.
+
+    A line that is due carries the exception's traceback: the exception itself goes no further,
+    so no server logs it.
+    """
 
     def __init__(self, *, failsafe: Failsafe) -> None:
         """Start with nothing counted."""
         self._guard = failsafe.guard("the log line")
         # Re-entrant: a coroutine that the collector closes may report its end from in here.
         self._lock = threading.RLock()
-        self._counts: dict[tuple[Boundary, str], int] = {}
+        self._counts: dict[tuple[Boundary, str, str], int] = {}
         self._kinds: set[str] = set()
 
     def write(
@@ -38,11 +44,12 @@ class FailureLog:
         action: str,
         is_error: bool,
         raised: str | None,
+        exception: BaseException | None,
         trace_id: str | None,
     ) -> None:
         """Write the line if this one is due; at DEBUG level if it is no error of anybody's."""
         with self._guard:
-            kind, is_new_unknown, count = self._count(failure, facts.boundary)
+            kind, is_new_unknown, count = self._count(failure, facts.boundary, raised or "")
             if is_new_unknown:
                 _log.warning("kind %s is not one of truezero's; metrics call it %s", kind, OTHER)
             if count & (count - 1):
@@ -58,9 +65,10 @@ class FailureLog:
                 short(facts.rollout_id) if facts.rollout_id else "-",
                 short(raised) if raised else "-",
                 trace_id or "-",
+                exc_info=exception if is_error else None,
             )
 
-    def _count(self, failure: Failure, boundary: Boundary) -> tuple[str, bool, int]:
+    def _count(self, failure: Failure, boundary: Boundary, raised: str) -> tuple[str, bool, int]:
         """Count one; answers the kind, whether it is new and unknown, and how many there are."""
         kind = span_kind(failure.kind)
         with self._lock:
@@ -68,7 +76,9 @@ class FailureLog:
             if is_new and len(self._kinds) >= KIND_LIMIT:
                 kind, is_new = OTHER, False
             self._kinds.add(kind)
-            key = (boundary, kind)
+            key = (boundary, kind, raised)
+            if key not in self._counts and len(self._counts) >= TYPE_LIMIT:
+                key = (boundary, kind, "")
             count = self._counts[key] = self._counts.get(key, 0) + 1
         is_unknown = kind != OTHER and metric_kind(kind) == OTHER
         return kind, is_new and is_unknown, count

@@ -95,6 +95,7 @@ class Telemetry:
                 action=action,
                 is_error=is_error(failure, outcome=outcome) or outcome is Ending.DEGRADED,
                 raised=type_name(exception) if exception is not None else failure.error_type,
+                exception=exception,
                 trace_id=trace_id,
             )
 

@@ -106,7 +106,11 @@ def http_status(outcome: Masked | Retryable, asked: Asked) -> int:
         case Masked():
             return TERMINAL_STATUS
         case Retryable():
-            return RETRYABLE_STATUS if asked.status is None else _KEPT.get(asked.status, RETRYABLE_STATUS)
+            return (
+                RETRYABLE_STATUS
+                if asked.status is None
+                else _KEPT.get(asked.status, RETRYABLE_STATUS)
+            )
 
 
 def retry_after(outcome: Masked | Retryable) -> tuple[tuple[bytes, bytes], ...]:
