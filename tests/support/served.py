@@ -40,7 +40,11 @@ class Served:
 
 @contextmanager
 def served(
-    factory: str, tmp_path: Path, *, env: dict[str, str] | None = None, options: tuple[str, ...] = ()
+    factory: str,
+    tmp_path: Path,
+    *,
+    env: dict[str, str] | None = None,
+    options: tuple[str, ...] = (),
 ) -> Iterator[Served]:
     """Serve ``module:factory()`` of the tests' support folder until the block ends."""
     with socket.socket() as held:

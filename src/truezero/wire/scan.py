@@ -132,7 +132,8 @@ class Scanner:
         for _ in range(_HOPS):
             if at < 0:
                 return False
-            if _HARMLESS_ERROR.match(body, at + 7) is None:
+            plain = body.startswith((b":null", b": null"), at + 7)
+            if not plain and _HARMLESS_ERROR.match(body, at + 7) is None:
                 return True
             at = self._find(body, b'"error"', at + 7)
         return at >= 0
