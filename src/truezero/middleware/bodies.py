@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a request's body once, within a bound; knows nothing of what is in it."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from truezero.wire.encodings import BodyCorruptError, BodyTooLargeError, decode_
 
 RawHeaders: TypeAlias = Iterable[tuple[bytes, bytes]]
 
-_UNREADABLE: Final = (b"br", b"zstd", b"compress", b"*")
+_UNREADABLE: Final = re.compile(rb"br|zstd|compress|\*")
 
 
 class ClientGoneError(Exception):
@@ -44,8 +45,41 @@ class RequestBody:
     was_encoded: bool = False
 
 
+@dataclass(slots=True)
+class RequestHeaders:
+    """The request headers that matter here; of repeated ones the first.
+
+    Attributes:
+        encoding: ``content-encoding``.
+        length: ``content-length``.
+        accept: ``accept-encoding``.
+        cookie: Whether there is any ``cookie``.
+    """
+
+    encoding: bytes | None = None
+    length: bytes | None = None
+    accept: bytes | None = None
+    cookie: bool = False
+
+
+def read_headers(headers: RawHeaders) -> RequestHeaders:
+    """Read them in one pass: this is on the path of every verify."""
+    found = RequestHeaders()
+    for key, value in headers:
+        name = key if key.islower() else key.lower()
+        if name == b"content-length":
+            found.length = found.length or value
+        elif name == b"accept-encoding":
+            found.accept = found.accept or value
+        elif name == b"cookie":
+            found.cookie = True
+        elif name == b"content-encoding":
+            found.encoding = found.encoding or value
+    return found
+
+
 async def read_body(
-    receive: Receive, headers: Sequence[tuple[bytes, bytes]], *, limit: int, accept: Sequence[str]
+    receive: Receive, headers: RequestHeaders, *, limit: int, accept: Sequence[str]
 ) -> RequestBody:
     """Read the whole body, once.
 
@@ -59,14 +93,18 @@ async def read_body(
         RefusedError: Too long, in an encoding that is not accepted, or corrupt.
         ClientGoneError: The client went away.
     """
-    encoding = header(headers, b"content-encoding")
-    name = "" if encoding is None else encoding.strip().lower().decode("latin-1")
+    if headers.encoding is None:
+        return RequestBody(await _joined(receive, headers.length, limit))
+    name = headers.encoding.strip().lower().decode("latin-1")
     if name in {"", "identity"}:
-        return RequestBody(await _joined(receive, headers, limit))
+        return RequestBody(await _joined(receive, headers.length, limit))
     if name not in accept:
-        reason = f"content-encoding {name[:40]!r} is not accepted: send the body plain, or set accept_encodings"
+        reason = (
+            f"content-encoding {name[:40]!r} is not accepted: "
+            "send the body plain, or set accept_encodings"
+        )
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "body_encoded", reason)
-    data = await _joined(receive, headers, limit)
+    data = await _joined(receive, headers.length, limit)
     try:
         return RequestBody(decode_body(data, encoding=name, limit=limit), was_encoded=True)
     except BodyTooLargeError:
@@ -76,8 +114,7 @@ async def read_body(
         raise RefusedError(HTTPStatus.BAD_REQUEST, "body_corrupt", reason) from None
 
 
-async def _joined(receive: Receive, headers: RawHeaders, limit: int) -> bytes:
-    announced = header(headers, b"content-length")
+async def _joined(receive: Receive, announced: bytes | None, limit: int) -> bytes:
     if announced is not None and announced.isdigit() and int(announced[:20]) > limit:
         raise _too_long(limit)
     chunks: list[bytes] = []
@@ -128,13 +165,14 @@ def resized(
     return mended
 
 
-def readable(headers: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+def readable(
+    headers: Sequence[tuple[bytes, bytes]], accept: bytes | None
+) -> Sequence[tuple[bytes, bytes]]:
     """The same headers, asking only for reply encodings whose reward can be read.
 
     The very same object where there is nothing to change.
     """
-    asked = header(headers, b"accept-encoding")
-    if asked is None or not any(name in asked for name in _UNREADABLE):
+    if accept is None or _UNREADABLE.search(accept) is None:
         return headers
-    value = b"gzip" if b"gzip" in asked else b"identity"
+    value = b"gzip" if b"gzip" in accept else b"identity"
     return [(k, value if k.lower() == b"accept-encoding" else v) for k, v in headers]

@@ -30,7 +30,7 @@ class EpisodeResponder(Responder):
 
     async def judge(self) -> Masked | Retryable | None:
         """Note what was seeded or closed; a failure gets a typed reply."""
-        settler, status, raised = self.guard.settler, self.held.status or 0, self.raised()
+        settler, status, raised = self.guard.settler, self.held.status, self.raised()
         if isinstance(raised, FailureError):
             return self.by_exception(raised)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:

@@ -46,7 +46,7 @@ class GradedResponder(Responder):
 
     async def judge(self) -> Masked | Retryable | None:
         """Settle the server's reply; a verdict of its own goes out untouched."""
-        settler, status, raised = self.guard.settler, self.held.status or 0, self.raised()
+        settler, status, raised = self.guard.settler, self.held.status, self.raised()
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return self._verdict(raised)
         if self.call.timed_out:
@@ -77,6 +77,8 @@ class GradedResponder(Responder):
     async def _session_failure(self) -> Failure | None:
         """Whether the session that this verify needs is provably gone."""
         guard = self.guard
+        if not guard.stateful and not self.headers.cookie:
+            return None  # a session could only be noted, and there is none to note
         state = await guard.ledger.check(request_headers=self.scope["headers"])
         self.facts.session_id = getattr(state, "session_id", None)
         never = guard.settings.never_seeded

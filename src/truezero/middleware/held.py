@@ -47,12 +47,14 @@ class HeldReply:
         start: The ``http.response.start`` message, once sent.
         chunks: The body so far.
         size: Its length in bytes.
+        status: Its status; 0 before its head.
         whole: Whether the last part came.
     """
 
     start: Message | None = None
     chunks: list[Message] = field(default_factory=list[Message])
     size: int = 0
+    status: int = 0
     whole: bool = False
 
     def take(self, message: Message) -> bool:
@@ -70,6 +72,7 @@ class HeldReply:
                 text = "the app sent a second 'http.response.start'"
                 raise RuntimeError(text)
             self.start = message
+            self.status = int(message["status"])
             return True
         if kind == BODY:
             if self.start is None:
@@ -80,11 +83,6 @@ class HeldReply:
             self.whole = not message.get("more_body", False)
             return True
         return False
-
-    @property
-    def status(self) -> int | None:
-        """The status, once the head was sent."""
-        return None if self.start is None else int(self.start["status"])
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:

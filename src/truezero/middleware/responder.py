@@ -3,7 +3,6 @@
 """One guarded call from its first byte to its last; knows nothing of what a reply means."""
 
 from abc import ABC, abstractmethod
-from http import HTTPStatus
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -15,7 +14,9 @@ from truezero.middleware.bodies import (
     ClientGoneError,
     RefusedError,
     RequestBody,
+    RequestHeaders,
     read_body,
+    read_headers,
     readable,
     resized,
 )
@@ -31,6 +32,8 @@ from truezero.wire.requests import top_level_string
 # By these an app hands the server a file instead of bytes: the verdict in it would go unseen.
 _FILE_EXTENSIONS: Final = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
 _ROLLOUT_ID: Final = "_ng_rollout_id"
+_SERVER_ERROR: Final = 500
+_NO_HEADERS: Final = RequestHeaders()
 _CONTENT_ENCODING: Final = frozenset({b"content-encoding"})
 
 
@@ -55,6 +58,7 @@ class Responder(ABC):
         self.receive = receive
         self.send = send
         self.held = HeldReply()
+        self.headers = _NO_HEADERS
         self.body: bytes | None = None
         """The body for the app; kept to be echoed where a failure has a row."""
         self._given: bytes | None = None
@@ -77,10 +81,11 @@ class Responder(ABC):
     async def respond(self, app: ASGIApp) -> None:
         """Read the request, call the app, and answer once."""
         settings = self.guard.settings
+        self.headers = read_headers(self.scope["headers"])
         try:
             read = await read_body(
                 self.receive,
-                self.scope["headers"],
+                self.headers,
                 limit=settings.max_body_bytes,
                 accept=settings.accept_encodings,
             )
@@ -156,7 +161,7 @@ class Responder(ABC):
 
     def _asked(self, body: bytes | None) -> Asked:
         route = self.route
-        return Asked(self.guard.server, route.boundary, route.path, body, self.held.status)
+        return Asked(self.guard.server, route.boundary, route.path, body, self.held.status or None)
 
     async def _reply(self, reply: Reply) -> None:
         self.facts.response_started = True
@@ -166,7 +171,7 @@ class Responder(ABC):
     def _scope_for(self, body: bytes, read: RequestBody) -> Scope:
         """The app's scope: a copy, so that layers further out keep theirs."""
         scope: Scope = {**self.scope, CALL: self.call}
-        headers = readable(scope["headers"])
+        headers = readable(scope["headers"], self.headers.accept)
         if body is not read.data or read.was_encoded:
             headers = resized(headers, len(body), drop=_CONTENT_ENCODING)
         scope["headers"] = headers
@@ -209,7 +214,7 @@ class Responder(ABC):
             failure = self.failure(FailureKind.VERIFIER_ERROR, reason, source=Source.REPLY)
             self._settled = True
             await self.answer(self.guard.settler.failed(failure, facts=self.facts))
-        elif self.held.whole and not self._is_unexplained():
+        elif self.held.whole and (self.held.status < _SERVER_ERROR or not self._is_unexplained()):
             await self._conclude()
 
     def _is_unexplained(self) -> bool:
@@ -217,8 +222,7 @@ class Responder(ABC):
 
         Starlette's outermost layer sends its 500 first and raises then.
         """
-        status = self.held.status or 0
-        return status >= HTTPStatus.INTERNAL_SERVER_ERROR and self.raised() is None
+        return self.raised() is None
 
     async def _conclude(self) -> None:
         self._settled = True
@@ -234,7 +238,7 @@ class Responder(ABC):
         """Settle what came out of the app; whether that exception is dealt with."""
         settler, call = self.guard.settler, self.call
         if self._settled:
-            if self._replaced and isinstance(exc, Exception):
+            if self._replaced and not is_exit(exc) and not is_cancellation(exc):
                 return True  # this is what was settled, on its way out
             if self.facts.response_complete and isinstance(exc, Exception):
                 settler.background(exc, facts=self.facts)

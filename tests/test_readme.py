@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""What README says runs, and what it shows is what comes out."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgi_driver import ask
+
+from truezero.policy import load_settings
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of one language, in order."""
+    return [text for name, text in BLOCKS if name == language]
+
+
+async def test_the_example_runs_and_fails_as_shown(capsys: pytest.CaptureFixture[str]):
+    """The Python block serves, scores and masks just as the JSON block says."""
+    (code,) = blocks("python")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 -- the block is what is tested
+    assert capsys.readouterr().out.startswith("seen 0")
+    scored = await ask(names["app"], body={"response": {"answer": "4"}, "expected": "4"})
+    assert scored.json["reward"] == 1.0
+    masked = await ask(names["app"], body={"response": {"answer": "4"}})
+    (shown,) = blocks("json")
+    assert masked.json == json.loads(shown)
+
+
+def test_the_configuration_loads(tmp_path: Path):
+    """The YAML block is a configuration file."""
+    (text,) = blocks("yaml")
+    file = tmp_path / "truezero.yaml"
+    file.write_text(text)
+    settings = load_settings(file).for_server("my_server")
+    assert settings.deadline_s == 120
+
+
+def test_every_command_is_a_target_of_the_makefile():
+    """README's commands are the two that set everything up; both are what CI and the demo run."""
+    commands = [line for block in blocks("bash") for line in block.splitlines()]
+    assert commands == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text()
+    for command in commands:
+        target = command.removeprefix("make ")
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_links_lead_somewhere():
+    """Every relative link names a file that is there."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_it_is_short():
+    """README has 120 lines or fewer."""
+    assert len(README.splitlines()) <= 120
