@@ -301,7 +301,7 @@ def test_stateful_is_found_out(way):
         return request.cookies["sid"]
 
     async def with_request(request: Request, body: VerifyRequest) -> dict[str, float]:
-        return {}
+        return {"reward": float(request.session["count"])}
 
     async def with_cookie(body: VerifyRequest, sid: str = Cookie()) -> dict[str, float]:
         return {}
@@ -374,3 +374,35 @@ async def test_close_failures_can_be_tried_again():
     got = await ask(wrap(app, server="unit"), "/close_session")
     assert got.status == 503
     assert got.json["failure_kind"] == "session_release_failed"
+
+
+@pytest.mark.parametrize("way", ["dropped", "dropped if there", "kept"])
+def test_a_verify_that_only_drops_its_session_needs_none(way):
+    """Clean-up of a session is no use of it: losing the session changes no verdict."""
+    app, states = FastAPI(), {}
+
+    @app.post("/seed_session")
+    async def seed() -> dict[str, str]:
+        return {}
+
+    async def drops(request: Request, body: VerifyRequest) -> dict[str, float]:
+        session_id = request.session["session_id"]
+        try:
+            return {"reward": 1.0}
+        finally:
+            states.pop(session_id, None)
+
+    async def drops_if_there(request: Request, body: VerifyRequest) -> dict[str, float]:
+        session_id = str(request.session.get("session_id"))
+        if session_id:
+            del states[session_id]
+        return {"reward": 1.0}
+
+    async def keeps(request: Request, body: VerifyRequest) -> dict[str, float]:
+        session_id = request.session["session_id"]
+        state = states.pop(session_id, 0)
+        return {"reward": float(state)}
+
+    handlers = {"dropped": drops, "dropped if there": drops_if_there, "kept": keeps}
+    app.post("/verify")(handlers[way])
+    assert wrap(app, server="unit")._guard.stateful is (way == "kept")

@@ -36,8 +36,7 @@ class EpisodeResponder(Responder):
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
             return self.timeout() if self.call.timed_out else self.broken(status, raised)
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            settler.passed(facts=self.facts)
-            return None
+            return self.refused_or_passed(raised)
         settler.completed(facts=self.facts)
         if self.route.boundary is Boundary.SEED:
             await self._seeded()

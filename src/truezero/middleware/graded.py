@@ -11,7 +11,6 @@ from truezero.errors import FailureError
 from truezero.kinds import FailureKind, Source, custom_kind
 from truezero.middleware.bodies import RefusedError
 from truezero.middleware.responder import Responder
-from truezero.middleware.rows import refused_fields
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.sessions import session_failure
 from truezero.wire.replies import ReadReply
@@ -36,7 +35,8 @@ class GradedResponder(Responder):
             text = asked.refused
             await self.refuse(RefusedError(HTTPStatus.BAD_REQUEST, "body_unreadable", text))
             return None
-        self.body = asked.body
+        if guard.echoes:
+            self.body = asked.body
         failure = self._void_before(asked.agent_failure) or await self._session_failure()
         if failure is not None:
             self.identify()
@@ -46,7 +46,7 @@ class GradedResponder(Responder):
 
     async def judge(self) -> Masked | Retryable | None:
         """Settle the server's reply; a verdict of its own goes out untouched."""
-        settler, status, raised = self.guard.settler, self.held.status, self.raised()
+        status, raised = self.held.status, self.raised()
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return self._verdict(raised)
         if self.call.timed_out:
@@ -55,15 +55,7 @@ class GradedResponder(Responder):
             return self.broken(status, raised)
         if isinstance(raised, FailureError):
             return self.by_exception(raised)
-        if self.guard.settings.row_rejected == "mask":
-            fields = refused_fields(raised, self.held, self.guard.dialect.protocol_fields)
-            if fields:
-                reason = f"the server refused the task's row: {', '.join(fields)}"
-                kind = FailureKind.TASK_DATA_INVALID
-                failure = self.failure(kind, reason, source=Source.STATUS)
-                return settler.failed(failure, facts=self.facts)
-        settler.passed(facts=self.facts)
-        return None
+        return self.refused_or_passed(raised)
 
     def _void_before(self, agent: AgentFailure | None) -> Failure | None:
         """Whether the measurement is void before the server is asked: a run that failed."""

@@ -23,6 +23,7 @@ class Guard:
         settings: Bounds, rules and policy.
         dialect: How outcomes are spelled.
         mode: In which of the dialect's ways.
+        echoes: Whether a failure's row echoes its request, which is kept until then.
         owned: Fields that a request must not bring along, a server's own included.
         settler: The main path.
         ledger: Which sessions this process seeded.
@@ -34,6 +35,7 @@ class Guard:
     settings: ServerSettings
     dialect: Dialect
     mode: str
+    echoes: bool
     owned: OwnedFields
     settler: Settler
     ledger: Ledger

@@ -24,6 +24,11 @@ def parameters(endpoint: object) -> list[inspect.Parameter]:
 
 def annotations(endpoint: object) -> Iterator[object]:
     """The types of a handler's parameters, as far as they can be resolved."""
+    return (annotation for _, annotation in annotations_by_name(endpoint))
+
+
+def annotations_by_name(endpoint: object) -> Iterator[tuple[str, object]]:
+    """Name and type of each parameter that has a type, as far as it can be resolved."""
     if not callable(endpoint):
         return
     try:
@@ -33,7 +38,7 @@ def annotations(endpoint: object) -> Iterator[object]:
     for parameter in parameters(endpoint):
         annotation = hints.get(parameter.name, parameter.annotation)
         if annotation is not inspect.Parameter.empty:
-            yield annotation
+            yield parameter.name, annotation
 
 
 def _field_names(annotation: object) -> frozenset[str]:

@@ -25,6 +25,7 @@ from truezero.middleware.deadline import is_cancellation, is_cancelled_from_outs
 from truezero.middleware.guard import Guard
 from truezero.middleware.held import HeldReply
 from truezero.middleware.routes import GuardedRoute
+from truezero.middleware.rows import refused_fields
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.wire.dialect import Asked, Reply
 from truezero.wire.requests import top_level_string
@@ -60,7 +61,7 @@ class Responder(ABC):
         self.held = HeldReply()
         self.headers = _NO_HEADERS
         self.body: bytes | None = None
-        """The body for the app; kept to be echoed where a failure has a row."""
+        """The sanitized body, kept only where a failure would echo it."""
         self._given: bytes | None = None
         self._settled = False
         self._replaced = False
@@ -98,7 +99,7 @@ class Responder(ABC):
         prepared = await self.prepare(read.data)
         if prepared is None:
             return
-        self.body = self._given = prepared
+        self._given = prepared
         scope = self._scope_for(prepared, read)
         del read, prepared  # the app's own copy is the only other one while it runs
         await self._call(app, scope)
@@ -128,6 +129,19 @@ class Responder(ABC):
         after = parse_retry_after((self.held.header(b"retry-after") or b"").decode("latin-1"))
         failure = classify_status(status, boundary=self.route.boundary, retry_after_s=after)
         return settler.failed(failure, facts=self.facts)
+
+    def refused_or_passed(self, raised: BaseException | None) -> Masked | Retryable | None:
+        """Settle a 4xx: a broken task row is a failure, a caller's bad request passes."""
+        settler = self.guard.settler
+        if self.guard.settings.row_rejected == "mask":
+            fields = refused_fields(raised, self.held, self.guard.dialect.protocol_fields)
+            if fields:
+                reason = f"the server refused the task's row: {', '.join(fields)}"
+                kind = FailureKind.TASK_DATA_INVALID
+                failure = self.failure(kind, reason, source=Source.STATUS)
+                return settler.failed(failure, facts=self.facts)
+        settler.passed(facts=self.facts)
+        return None
 
     def raised(self) -> BaseException | None:
         """What the app's handlers raised, unless the server's rules leave it to the server."""

@@ -11,6 +11,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import HTTPConnection
 
 from truezero.kinds import Boundary
+from truezero.middleware.discards import only_discards
 from truezero.middleware.handlers import annotations, parameters
 from truezero.middleware.routes import GuardedRoute
 
@@ -36,14 +37,21 @@ def keeps_state(routes: Iterable[GuardedRoute], default_seeds: frozenset[str]) -
     """Whether a verify of this app depends on what a seed left in the process.
 
     It does where a seed handler is a server's own, not its framework's no-op, and a verify
-    handler can read the session at all. Where the app does not show its handlers nothing is
-    assumed.
+    handler can read the session at all and does more with it than to drop it. Where the app
+    does not show its handlers nothing is assumed.
     """
     known = [route for route in routes if route.endpoint is not None]
-    seeds = [route.endpoint for route in known if route.boundary is Boundary.SEED]
     graded = [route for route in known if route.boundary is Boundary.VERIFY]
-    own_seed = any(_seed_name(seed) not in default_seeds for seed in seeds)
-    return own_seed and any(reads_session(route.endpoint, route.route) for route in graded)
+    servers = [server for route in graded if (server := _server(route.endpoint)) is not None]
+    own_seed = any(
+        _seed_name(route.endpoint, servers) not in default_seeds
+        for route in known
+        if route.boundary is Boundary.SEED
+    )
+    return own_seed and any(
+        reads_session(route.endpoint, route.route) and not only_discards(route.endpoint)
+        for route in graded
+    )
 
 
 def session_signers(apps: Iterable[Starlette]) -> list[tuple[str, str, int | None]]:
@@ -60,12 +68,21 @@ def session_signers(apps: Iterable[Starlette]) -> list[tuple[str, str, int | Non
     return found
 
 
-def _seed_name(seed: object) -> str:
-    """The qualified name of the seed that really runs, behind wrappers of the framework's."""
-    plain = inspect.unwrap(seed) if callable(seed) else seed
-    server = getattr(plain, "__self__", None)
-    # A framework may route a closure that calls the server's method: ask the server itself.
-    method = getattr(server, _SEED, plain) if server is not None else plain
+def _server(endpoint: object) -> object:
+    """The server object whose method a handler is, behind ``functools.wraps``."""
+    plain = inspect.unwrap(endpoint) if callable(endpoint) else endpoint
+    return getattr(plain, "__self__", None)
+
+
+def _seed_name(seed: object, servers: Iterable[object]) -> str:
+    """The qualified name of the seed that really runs.
+
+    Where a framework routes a function of its own around it, the server that the verify belongs
+    to is asked for its method.
+    """
+    method = inspect.unwrap(seed) if callable(seed) else seed
+    if _server(seed) is None:
+        method = next((getattr(server, _SEED, method) for server in servers), method)
     return f"{getattr(method, '__module__', '')}.{getattr(method, '__qualname__', '')}"
 
 

@@ -106,11 +106,13 @@ class TrueZeroMiddleware:
         self._settings = settings
         self._store = store or MemoryStore(max_sessions=settings.max_sessions)
         self._secret = loaded.secret.get_secret_value() if loaded.secret else None
+        spoken_mode = mode_of(spoken, settings.mode)
         self._guard = Guard(
             server=server,
             settings=settings,
             dialect=spoken,
-            mode=mode_of(spoken, settings.mode),
+            mode=spoken_mode,
+            echoes=spoken_mode in spoken.echoing,
             owned=spoken.owned.extended(frozenset(settings.owned_fields)),
             settler=settler,
             ledger=self._ledger(()),

@@ -74,6 +74,7 @@ class Dialect(Protocol):
     Attributes:
         name: As given to ``wrap(dialect=...)``.
         modes: The ways to say an outcome; the first one is the default.
+        echoing: The modes in which a failure's row echoes its request.
         owned: Fields that only a response may carry.
         routes: Path -> what it is.
         protocol_fields: Request fields that are the caller's, not the row's: a 422 about one of
@@ -83,6 +84,7 @@ class Dialect(Protocol):
 
     name: ClassVar[str]
     modes: ClassVar[tuple[str, ...]]
+    echoing: ClassVar[frozenset[str]]
     owned: ClassVar[OwnedFields]
     routes: ClassVar[Mapping[str, RouteSpec]]
     protocol_fields: ClassVar[frozenset[str]]

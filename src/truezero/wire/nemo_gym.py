@@ -53,6 +53,7 @@ class NemoGymDialect:
 
     name: ClassVar[str] = "nemo_gym"
     modes: ClassVar[tuple[str, ...]] = (MASK, SIDECAR, HTTP)
+    echoing: ClassVar[frozenset[str]] = frozenset({MASK, SIDECAR})
     owned: ClassVar[OwnedFields] = NEMO_GYM_OWNED
     routes: ClassVar[Mapping[str, RouteSpec]] = MappingProxyType(
         {

@@ -25,6 +25,7 @@ class PlainDialect:
 
     name: ClassVar[str] = "plain"
     modes: ClassVar[tuple[str, ...]] = (PROBLEM,)
+    echoing: ClassVar[frozenset[str]] = frozenset()
     owned: ClassVar[OwnedFields] = NEMO_GYM_OWNED
     routes: ClassVar[Mapping[str, RouteSpec]] = MappingProxyType(
         {

@@ -91,7 +91,8 @@ class ScriptedProvider:
         """Open a box; it remembers the marks that the evaluation script prints."""
         if _machine["mode"] == "none":
             raise _base().SandboxCreateError("no capacity: 0 of 12 nodes are free")
-        marks = re.findall(r'echo "(\w+)"', spec.files.get(f"/tmp/{_EVALUATION}", ""))
+        script = next((text for path, text in spec.files.items() if _EVALUATION in path), "")
+        marks = re.findall(r'echo "(\w+)"', script)
         return _base().SandboxHandle(sandbox_id="box", provider_name=self.name, raw=marks)
 
     async def exec(self, handle: Any, command: str, **_: Any) -> Any:

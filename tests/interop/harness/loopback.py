@@ -96,8 +96,6 @@ def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
             raw = self.rfile.read(int(self.headers.get("content-length") or 0))
             loopback.answer(self, json.loads(raw) if raw else None)
 
-        do_GET = do_POST
-
     return Handler
 
 

@@ -7,14 +7,17 @@ does is never seen through a layer of ours. A further port takes orders to break
 """
 
 import asyncio
+import http.client
 import json
 import multiprocessing
 import os
 import signal
 import socket
+import ssl
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,6 +30,8 @@ from harness import faults, wheel
 Json = dict[str, Any]
 RAW = "raw"
 STARTS_WITHIN_S = 60.0
+# Nothing here speaks TLS, yet each httpx client would load the whole CA bundle anew.
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Served:
     def __init__(self, order: Order, *, title: str) -> None:
         self._order, self._title = order, title
         self._callers: list[Caller] = []
+        self._mended = True
         self.restart()
 
     def restart(self) -> None:
@@ -100,10 +106,20 @@ class Served:
 
     def order(self, fault: str, **arguments: Any) -> Any:
         """Call one of ``faults.FAULTS`` inside the process and return what it returns."""
-        url = f"http://127.0.0.1:{self.ports['orders']}/{fault}"
-        # Python's own JSON: an order may hold NaN.
-        reply = httpx.post(url, content=json.dumps(arguments), timeout=10)
-        return reply.raise_for_status().json()
+        self._mended = False
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports["orders"], timeout=10)
+        with closing(connection):
+            # Python's own JSON: an order may hold NaN.
+            connection.request("POST", f"/{fault}", json.dumps(arguments))
+            reply = connection.getresponse()
+            assert reply.status == httpx.codes.OK, self.log.read_text()[-4000:]
+            return json.loads(reply.read())
+
+    def mend(self) -> None:
+        """Undo what was broken, if anything was."""
+        if not self._mended:
+            self.order("mended")
+            self._mended = True
 
     def stop(self) -> None:
         """Kill the process and whatever it started, and close its callers' connections."""
@@ -122,7 +138,8 @@ class Caller:
     """An agent's side of the wire: one cookie jar, JSON bodies, no retries."""
 
     def __init__(self, port: int) -> None:
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
+        base = f"http://127.0.0.1:{port}"
+        self.http = httpx.Client(base_url=base, timeout=30, verify=_NO_TLS)
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         """Post a JSON body; ``NaN`` is written as Python writes it."""

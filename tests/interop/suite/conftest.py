@@ -44,7 +44,7 @@ class Fleet:
     def mend(self) -> None:
         """Undo every fault in every process."""
         for served in self._served.values():
-            served.order("mended")
+            served.mend()
 
     def stop(self) -> None:
         """Stop all processes."""

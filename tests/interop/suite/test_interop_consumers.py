@@ -63,7 +63,7 @@ def run(episodes: Served, kind: str, mode: str, **changes: Any) -> dict[str, Any
 
 @pytest.mark.parametrize("kind", [SINGLE, LEGACY])
 @pytest.mark.parametrize(("answer", "reward"), [(RIGHT, 1.0), (WRONG, 0.0)])
-def test_a_measurement_is_collected_as_without_us(fleet, episodes, policy, kind, answer, reward):
+def test_a_measurement_is_collected_as_without_us(episodes, policy, kind, answer, reward):
     """In every mode the record of a measured episode is the raw server's record."""
     policy.play(agent(answer))
     replies = [run(episodes, kind, mode) for mode in MODES]

@@ -97,5 +97,5 @@ def test_verify_is_guarded(exposed, judge):
     try:
         row = episode.play(exposed, "mask", judge)[-1].json()
     finally:
-        exposed.order("mended")
+        exposed.mend()
     assert (row["mask_sample"], row["failure_kind"]) == (True, "verifier_error")
