@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from truezero.coverage import KIND_LIMIT, CoverageCounter
 from truezero.errors import ConfigurationError
-from truezero.kinds import Boundary, FailureKind
+from truezero.kinds import GRADED, Boundary, FailureKind
 from truezero.outcomes import Ending
 
 VERIFY_ENDINGS = [e for e in Ending if e is not Ending.BACKGROUND_ERROR]
@@ -41,7 +41,7 @@ def test_every_verify_is_in_exactly_one_count(calls):
     ended = [
         (outcome, kind)
         for boundary, outcome, kind in calls
-        if boundary is Boundary.VERIFY and outcome is not Ending.BACKGROUND_ERROR
+        if boundary in GRADED and outcome is not Ending.BACKGROUND_ERROR
     ]
     assert coverage.seen == len(ended)
     assert coverage.seen == (
@@ -57,7 +57,8 @@ def test_every_verify_is_in_exactly_one_count(calls):
     assert coverage.degraded == outcomes[Ending.DEGRADED]
     assert coverage.masked == outcomes[Ending.MASKED]
     assert coverage.failed + coverage.cancelled == sum(coverage.by_kind.values())
-    assert coverage.by_kind == coverage.by_boundary.get("verify", {})
+    graded = (Counter(coverage.by_boundary.get(name, {})) for name in ("verify", "run"))
+    assert coverage.by_kind == sum(graded, Counter())
     assert coverage.lost == coverage.seen - coverage.scored
     assert 0 <= coverage.share_failed <= 1
 
@@ -147,7 +148,7 @@ def test_background_errors_are_beside_the_sum(caplog):
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("boundary", [b for b in Boundary if b is not Boundary.VERIFY])
+@pytest.mark.parametrize("boundary", [b for b in Boundary if b not in GRADED])
 def test_only_a_verify_is_scored(boundary):
     """A call that has no reward to give is never a scored verify."""
     coverage = counted(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asgi_driver import ask
 
+from truezero import Boundary, Failure, FailureError, Policy, Source, Stage, errors
 from truezero.policy import load_settings
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +54,27 @@ def test_every_command_is_a_target_of_the_makefile():
         target = command.removeprefix("make ")
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_guides_blocks_run(number: int):
+    """Every Python block of the guide runs by itself."""
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    found = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
+    assert len(found) == 4
+    exec(found[number], {})  # noqa: S102 -- the block is what is tested
+
+
+def test_the_guides_table_of_exceptions_is_the_codes():
+    """Each exception's kind and default action stand in the guide as they are."""
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    for error in vars(errors).values():
+        if isinstance(error, type) and issubclass(error, FailureError):
+            kind = str(error.default_kind)
+            failure = Failure.of(kind, "", stage=Stage.VERIFICATION, source=Source.EXCEPTION)
+            action = Policy.default().decide(Boundary.VERIFY, failure)
+            row = f"| `{error.__name__}` | `{kind}` | {action} |"
+            assert row in guide or error.__name__ in {"FailureError", "SessionError"}
 
 
 def test_links_lead_somewhere():

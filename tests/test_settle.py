@@ -50,6 +50,7 @@ class Settled:
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.settler = Settler(
+            server="unit",
             policy=Policy.default().overridden(policy or {}),
             telemetry=Telemetry(server="counter", tracer_provider=self.provider),
             coverage=CoverageCounter(server="counter", log_every=0),
@@ -223,7 +224,7 @@ def test_an_error_after_the_reply_is_counted_apart():
     late = facts()
     late.response_started = late.response_complete = True
     settled.settler.background(RuntimeError("late"), facts=late)
-    assert settled.span["truezero.failure.kind"] == "my_counter:background_error"
+    assert settled.span["truezero.failure.kind"] == "background_error"
     assert settled.span["truezero.response.complete"] is True
     assert settled.span["truezero.sample.masked"] is False
     assert settled.span["exception.type"] == "RuntimeError"
@@ -240,11 +241,11 @@ def test_an_open_breaker_refuses_without_counting_itself():
     for _ in range(3):
         refused = settled.settler.stopped(facts=facts())
         assert isinstance(refused, Retryable)
-        assert refused.failure.kind == "my_counter:breaker_open"
+        assert refused.failure.kind == "breaker_open"
         assert refused.failure.source is Source.BREAKER
         assert refused.failure.stage is Stage.VERIFICATION
     assert settled.settler.breaker.counted == 1
-    assert settled.counts.by_kind == {"judge_failed": 1, "my_counter:breaker_open": 3}
+    assert settled.counts.by_kind == {"judge_failed": 1, "breaker_open": 3}
     settled.settler.breaker.reset()
     assert not settled.settler.breaker.stopped
 
@@ -268,8 +269,8 @@ def test_a_runaway_mask_rate_is_said_once_and_so_is_its_end(caplog):
             settled.settler.scored(1.0, facts=facts())
     lines = [(r.levelno, r.getMessage()) for r in caplog.records if "breaker" in r.getMessage()]
     assert [level for level, _ in lines] == [logging.ERROR, logging.WARNING]
-    assert lines[0][1].startswith("breaker tripped: 100 % of the last 4 verifies")
-    assert lines[1][1].startswith("breaker recovered: ")
+    assert lines[0][1].startswith("unit: breaker tripped: 100 % of the last 4 gave")
+    assert lines[1][1].startswith("unit: breaker recovered: ")
     assert not settled.settler.breaker.tripped
 
 

@@ -21,7 +21,7 @@ from truezero.errors import (
     VerifierTimeoutError,
 )
 from truezero.kinds import Boundary, FailureKind, Fault, Source, Stage, custom_kind
-from truezero.middleware import TrueZeroMiddleware, coverage, wrap
+from truezero.middleware import TrueZeroMiddleware, coverage, reset_breaker, wrap
 from truezero.outcomes import Failure, Masked, Outcome, Retryable, Scored
 from truezero.policy import Action, Policy
 
@@ -59,5 +59,6 @@ __all__ = [
     "VerifierTimeoutError",
     "coverage",
     "custom_kind",
+    "reset_breaker",
     "wrap",
 ]

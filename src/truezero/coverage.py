@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, final
 
 from truezero.errors import ConfigurationError
 from truezero.fields import JsonValue
-from truezero.kinds import OTHER, Boundary, is_kind
+from truezero.kinds import GRADED, OTHER, Boundary, is_kind
 from truezero.outcomes import Ending
 
 KIND_LIMIT: Final = 64
@@ -37,7 +37,7 @@ class Coverage:
 
     Always ``seen == scored + masked + retryable + spoken + passed + cancelled``: ``seen`` is their
     sum. Everything but ``seeds``, ``seeded``, ``background_errors`` and ``by_boundary`` speaks of
-    verify calls only, so a failed seed never counts as a verify.
+    verify calls only (those of ``run`` with them), so a failed seed never counts as a verify.
 
     Attributes:
         seen: Verify calls that ended.
@@ -167,7 +167,7 @@ class CoverageCounter:
             outcome: How it ended.
             kind: The failure's kind, bare or namespaced; not used for an ending without a failure.
         """
-        is_verify = boundary is Boundary.VERIFY
+        is_verify = boundary in GRADED
         if outcome in _WITHOUT_KIND:
             if outcome is not Ending.PASSED:
                 outcome = _success(outcome, is_verify=is_verify)
@@ -236,7 +236,7 @@ def _coverage(counts: Mapping[_Key, int]) -> Coverage:
     for (boundary, ending, _), count in counts.items():
         if ending is Ending.BACKGROUND_ERROR:
             background_errors += count
-        elif boundary is Boundary.VERIFY:
+        elif boundary in GRADED:
             verify[ending] += count
         elif boundary is Boundary.SEED:
             seed[ending] += count
@@ -253,10 +253,8 @@ def _coverage(counts: Mapping[_Key, int]) -> Coverage:
         background_errors=background_errors,
         seeds=seed.total(),
         seeded=seed[Ending.COMPLETED] + seed[Ending.DEGRADED],
-        by_outcome=_nested(
-            (e.value, k, n) for (b, e, k), n in counts.items() if k and b is Boundary.VERIFY
-        ),
-        by_kind=_sums((k, n) for b, k, n in failures if b is Boundary.VERIFY),
+        by_outcome=_nested((e.value, k, n) for (b, e, k), n in counts.items() if k and b in GRADED),
+        by_kind=_sums((k, n) for b, k, n in failures if b in GRADED),
         by_boundary=_nested((b.value, k, n) for b, k, n in failures),
     )
 

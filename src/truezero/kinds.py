@@ -42,15 +42,32 @@ class FailureKind(StrEnum):
     SHUTDOWN = "shutdown"
     PERSISTENCE_FAILED = "persistence_failed"
     COHORT_INCOMPLETE = "cohort_incomplete"
+    BODY_TOO_LARGE = "body_too_large"
+    BODY_ENCODED = "body_encoded"
+    BODY_CORRUPT = "body_corrupt"
+    BODY_UNREADABLE = "body_unreadable"
+    BREAKER_OPEN = "breaker_open"
+    BACKGROUND_ERROR = "background_error"
+    UNSPECIFIED = "unspecified"
 
 
-REGISTERED: Final[frozenset[str]] = frozenset(FailureKind) - {
-    FailureKind.AGENT_LIMIT,
-    FailureKind.MODEL_CONTEXT_LIMIT,
-    FailureKind.JUDGE_DISABLED,
-    FailureKind.VERIFIER_TIMEOUT,
-    FailureKind.TASK_DATA_INVALID,
-}
+_OWN: Final = frozenset(
+    {
+        FailureKind.AGENT_LIMIT,
+        FailureKind.MODEL_CONTEXT_LIMIT,
+        FailureKind.JUDGE_DISABLED,
+        FailureKind.VERIFIER_TIMEOUT,
+        FailureKind.TASK_DATA_INVALID,
+        FailureKind.BODY_TOO_LARGE,
+        FailureKind.BODY_ENCODED,
+        FailureKind.BODY_CORRUPT,
+        FailureKind.BODY_UNREADABLE,
+        FailureKind.BREAKER_OPEN,
+        FailureKind.BACKGROUND_ERROR,
+        FailureKind.UNSPECIFIED,
+    }
+)
+REGISTERED: Final[frozenset[str]] = frozenset(FailureKind) - _OWN
 """The 22 names of NeMo Gym 0.7.0's registry (``nemo_gym.failure_kinds``), spelled the same."""
 
 BARE_ON_THE_WIRE: Final[frozenset[str]] = REGISTERED | {
@@ -106,6 +123,9 @@ class Source(StrEnum):
     BREAKER = "breaker"
     SERVER = "server"
 
+
+GRADED: Final[frozenset[Boundary]] = frozenset({Boundary.VERIFY, Boundary.RUN})
+"""The boundaries whose reply is a verdict."""
 
 STAGE_OF: Final[Mapping[Boundary, Stage]] = MappingProxyType(
     {

@@ -14,13 +14,10 @@ from typing import Final, final
 
 from truezero.classify import classify_exception
 from truezero.coverage import CoverageCounter
-from truezero.kinds import STAGE_OF, Boundary, FailureKind, Source, custom_kind
+from truezero.kinds import GRADED, STAGE_OF, FailureKind, Source
 from truezero.outcomes import Ending, Failure, Masked, Outcome, Retryable, Scored
 from truezero.policy import Action, Breaker, BreakerChange, Policy
 from truezero.telemetry import CallFacts, Telemetry
-
-GRADED: Final = frozenset({Boundary.VERIFY, Boundary.RUN})
-"""The boundaries whose reply is a verdict."""
 
 _NO_MEASUREMENT: Final = frozenset({Ending.MASKED, Ending.RETRYABLE, Ending.SPOKEN})
 _MEASURED: Final = _NO_MEASUREMENT | {Ending.SCORED, Ending.DEGRADED}
@@ -32,6 +29,7 @@ class Settler:
     """Settles the guarded calls of one server.
 
     Args:
+        server: The server's name, for the log.
         policy: What is done about which failure.
         telemetry: Spans, metrics and log lines.
         coverage: The counters behind :func:`truezero.coverage`.
@@ -39,8 +37,15 @@ class Settler:
     """
 
     def __init__(
-        self, *, policy: Policy, telemetry: Telemetry, coverage: CoverageCounter, breaker: Breaker
+        self,
+        *,
+        server: str,
+        policy: Policy,
+        telemetry: Telemetry,
+        coverage: CoverageCounter,
+        breaker: Breaker,
     ) -> None:
+        self.server = server
         self.policy = policy
         self.telemetry = telemetry
         self.coverage = coverage
@@ -62,7 +67,7 @@ class Settler:
                 outcome = Retryable(failure)
             case Action.STOP:
                 outcome = Retryable(failure)
-                self._changed(self.breaker.trip())
+                self._changed(self.breaker.trip(), why=f"the action of {failure.kind} is 'stop'")
             case Action.MASK | Action.SCORE:
                 # A failed release condemns nothing that was measured: the caller may try again.
                 release = failure.kind == FailureKind.SESSION_RELEASE_FAILED
@@ -108,8 +113,11 @@ class Settler:
 
     def stopped(self, *, facts: CallFacts) -> Retryable:
         """Settle a verify that the open breaker refuses; it does not count for the breaker."""
-        kind = custom_kind(facts.server, "breaker_open")
-        reason = "the breaker is open: too many verifies gave no measurement; reset it when fixed"
+        kind = FailureKind.BREAKER_OPEN
+        reason = (
+            "the breaker is open: too many verifies gave no measurement, or a kind's action is "
+            "'stop'; call truezero.reset_breaker(app) when that is fixed"
+        )
         failure = Failure.of(kind, reason, stage=STAGE_OF[facts.boundary], source=Source.BREAKER)
         self.telemetry.failed(failure, facts=facts, action=Action.STOP, outcome=Ending.RETRYABLE)
         self.coverage.record(boundary=facts.boundary, outcome=Ending.RETRYABLE, kind=kind)
@@ -126,7 +134,7 @@ class Settler:
         """Record what was raised after the whole reply had gone out; the reply stands."""
         failure = replace(
             classify_exception(exc, boundary=facts.boundary),
-            kind=custom_kind(facts.server, "background_error"),
+            kind=str(FailureKind.BACKGROUND_ERROR),
         )
         self.telemetry.failed(
             failure,
@@ -144,22 +152,25 @@ class Settler:
         if facts.boundary in GRADED and ending in _MEASURED:
             self._changed(self.breaker.record(failed=ending in _NO_MEASUREMENT))
 
-    def _changed(self, change: BreakerChange | None) -> None:
+    def _changed(self, change: BreakerChange | None, *, why: str = "") -> None:
         """Show a trip or a recovery, loudly and once."""
         if change is None:
             return
-        breaker = self.breaker
-        tripped = change is BreakerChange.TRIPPED
+        breaker, tripped = self.breaker, change is BreakerChange.TRIPPED
         self.telemetry.breaker(share=breaker.share, tripped=tripped)
+        share = f"{100 * breaker.share:.0f} % of the last {breaker.counted} gave no measurement"
         if tripped:
             _log.error(
-                "breaker tripped: %.0f %% of the last %d verifies gave no measurement. A fault that "
-                "repeats itself must not mask a whole run: see the kinds in truezero.coverage(app)",
-                100 * breaker.share,
-                breaker.counted,
+                "%s: breaker tripped: %s. A fault that repeats itself must not mask a whole run: "
+                "see the kinds in truezero.coverage(app)%s",
+                self.server,
+                why or share,
+                "; verifies are answered 503 until truezero.reset_breaker(app)"
+                if breaker.stopped
+                else "",
             )
         else:
-            _log.warning("breaker recovered: %.0f %% gave no measurement", 100 * breaker.share)
+            _log.warning("%s: breaker recovered: %s", self.server, share)
 
 
 def _cancellation(kind: FailureKind, facts: CallFacts) -> Failure:

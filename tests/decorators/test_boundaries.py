@@ -37,6 +37,28 @@ async def test_what_leaves_a_block_is_typed(block, error):
                 raise raised
 
 
+async def test_a_block_goes_around_a_function_too():
+    """As a decorator it types what each call raises, and keeps the function's name and result."""
+
+    @judge("rubric")
+    async def ask_judge(fail):
+        if fail:
+            raise TimeoutError
+        return "right"
+
+    @task_data()
+    def gold(row):
+        return row["gold"]
+
+    assert await ask_judge(False) == "right"
+    assert ask_judge.__name__ == "ask_judge"
+    with pytest.raises(JudgeError):
+        await ask_judge(True)
+    assert gold({"gold": 4}) == 4
+    with pytest.raises(TaskDataError):
+        gold({})
+
+
 def test_a_typed_error_passes_unchanged():
     """The first typed failure wins."""
     first = SessionLostError("gone")

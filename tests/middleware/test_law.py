@@ -183,6 +183,7 @@ def test_a_layer_that_always_says_zero_does_not_help(exc, place):
 def test_settle_answers_masked_or_retryable(exc, boundary, policy):
     """The main path itself has no way from an exception to Scored."""
     settler = Settler(
+        server="unit",
         policy=Policy.default().overridden(policy),
         telemetry=Telemetry(server="unit"),
         coverage=CoverageCounter(server="unit", log_every=0),
@@ -200,6 +201,7 @@ def test_settle_answers_masked_or_retryable(exc, boundary, policy):
 def test_settle_scores_finite_rewards_only(reward):
     """A reward that is no number cannot be settled as one."""
     settler = Settler(
+        server="unit",
         policy=Policy.default(),
         telemetry=Telemetry(server="unit"),
         coverage=CoverageCounter(server="unit", log_every=0),

@@ -124,16 +124,20 @@ def test_a_client_that_hangs_up_is_a_cancel(tmp_path):
         assert httpx.post(f"{server.url}/verify", json=row("1"), timeout=20).json()["reward"] == 1.0
 
 
-def test_a_start_up_that_fails_surfaces(tmp_path):
-    """An app that cannot start ends the server with an error, as without us."""
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [("broken_start", b"cannot start"), ("misconfigured", b"has no mode 'maks'")],
+)
+def test_a_start_up_that_fails_surfaces(factory, message):
+    """An app that cannot start, or whose middleware is configured wrongly, ends the server."""
     # case K01
-    command = [sys.executable, "-m", "uvicorn", "--factory", "served_apps:broken_start"]
+    command = [sys.executable, "-m", "uvicorn", "--factory", f"served_apps:{factory}"]
     done = subprocess.run(
-        [*command, "--port", "0", "--lifespan", "on"],
+        [*command, "--port", "0"],
         cwd="tests/support",
         capture_output=True,
         timeout=60,
         check=False,
     )
     assert done.returncode != 0
-    assert b"cannot start" in done.stderr
+    assert message in done.stderr

@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Host, Mount, Route, Router
 
-from truezero import ConfigurationError, TrueZeroMiddleware, coverage, wrap
+from truezero import ConfigurationError, TrueZeroMiddleware, coverage, reset_breaker, wrap
 from truezero.middleware.inner import InnerLayer
 
 
@@ -344,8 +344,9 @@ async def test_the_breaker_stops_verifies_until_it_is_reset():
     """With ``on_trip: stop`` a run that measures nothing is stopped with a typed 503."""
     breaker = {"window": 8, "minimum": 4, "on_trip": "stop"}
     app = wrap(fastapi_server(failing), server="unit", breaker=breaker)
-    for _ in range(4):
+    for _ in range(3):
         assert (await ask(app)).status == 200
+    assert (await ask(app)).status == 503  # the fourth one trips it
     got = await ask(app)
     assert got.status == 503
     assert got.json["failure_kind"] == "unit:breaker_open"
@@ -406,3 +407,23 @@ def test_a_verify_that_only_drops_its_session_needs_none(way):
     handlers = {"dropped": drops, "dropped if there": drops_if_there, "kept": keeps}
     app.post("/verify")(handlers[way])
     assert wrap(app, server="unit")._guard.stateful is (way == "kept")
+
+
+async def test_a_mistake_inside_an_app_is_raised_at_a_request_where_nothing_starts_up():
+    """A server without a lifespan shows the mistake at the first request, not a wrong reply."""
+    app = fastapi_server()
+    app.add_middleware(TrueZeroMiddleware, server="unit", mode="maks")
+    got = await ask(app)
+    assert isinstance(got.raised, ConfigurationError)
+
+
+async def test_a_breaker_is_reset_by_the_app():
+    """``reset_breaker`` takes what ``coverage`` takes."""
+    app = fastapi_server(failing)
+    app.add_middleware(
+        TrueZeroMiddleware, server="unit", policy={"verify": {"verifier_error": "stop"}}
+    )
+    for _ in range(2):
+        assert (await ask(app)).status == 503
+    reset_breaker(app)
+    assert (await ask(app)).json["failure_kind"] == "verifier_error"

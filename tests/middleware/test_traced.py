@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One failure, one span, where it belongs; and telemetry never changes traffic."""
 
+import json
 import logging
 
 import pytest
@@ -161,5 +162,23 @@ async def test_the_traceback_of_a_consumed_exception_is_logged_once(caplog):
     for _ in range(3):
         await ask(app, body=row("raise"))
     lines = [r for r in caplog.records if "verify failed" in r.message]
-    assert [r.exc_info is not None for r in lines] == [True, True]
+    assert len(lines) == 2
+    assert "in mixed" in lines[0].message
+    assert "ValueError: token [redacted] and a prompt" in lines[0].message
+    assert "sk-abc" not in lines[0].message
     assert "count=2" in lines[1].message
+
+
+async def test_a_log_line_is_bounded(caplog):
+    """Five megabytes of words, and a chain of causes, make a line of a few kilobytes."""
+
+    async def score(body):
+        try:
+            json.loads("k" * 5_000_000)
+        except ValueError as exc:
+            raise RuntimeError("r" * 5_000_000) from exc
+
+    await ask(wrap(fastapi_server(score), server="unit"))
+    (line,) = [r.message for r in caplog.records if "verify failed" in r.message]
+    assert len(line) < 20_000
+    assert "which comes from" in line

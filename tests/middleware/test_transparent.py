@@ -82,7 +82,7 @@ async def test_other_scopes_pass_as_the_same_objects(kind):
         ("GET", "/verify"),
         ("HEAD", "/verify"),
         ("OPTIONS", "/verify"),
-        ("PUT", "/verify"),
+        ("TRACE", "/verify"),
         ("POST", "/upload"),
         ("POST", "/mcp"),
         ("POST", "/verify/extra"),

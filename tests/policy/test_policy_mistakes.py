@@ -10,6 +10,9 @@ import pytest
 from truezero.errors import ConfigurationError
 from truezero.policy import load_settings
 from truezero.policy.files import FILE_LIMIT
+from truezero.policy.schema import PROTOCOL_FIELDS
+from truezero.wire.nemo_gym import NemoGymDialect
+from truezero.wire.plain import PlainDialect
 
 
 def refused(source: object = None, /, **env: str) -> ConfigurationError:
@@ -90,11 +93,16 @@ def test_a_wrong_key_is_refused_with_its_path(data, where, says):
         ("reward_range", [0, float("inf")]),
         ("reward_range", [False, True]),
         ("reward_range", "0..1"),
+        ("reward_range", {0, 1}),
+        ("reward_range", {0: "low", 1: "high"}),
         ("owned_fields", [1]),
         ("owned_fields", [""]),
+        ("owned_fields", ["is_correct", "response"]),
+        ("owned_fields", "responses_create_params"),
         ("policy_errors", ["ValueError"]),
         ("policy_errors", ["json..X"]),
         ("routes", ["/verify"]),
+        pytest.param("max_sessions", 16**5000, id="max_sessions-long"),
         ("session_ttl_s", 0),
         ("session_ttl_s", 40_000_000),
         ("max_sessions", 0),
@@ -150,6 +158,7 @@ def test_one_path_has_one_boundary():
         ({"TRUEZERO_CONFIG__A": "1"}, "TRUEZERO_CONFIG__A", "unknown variable"),
         ({"TRUEZERO_MODE": " "}, "TRUEZERO_MODE", "is empty"),
         ({"TRUEZERO_SECRET": ""}, "TRUEZERO_SECRET", "is empty"),
+        ({"TRUEZERO_SECRET": "x" * 20 + "\udcff"}, "TRUEZERO_SECRET", "not UTF-8"),
         ({"TRUEZERO_MODE": "a", "truezero_mode": "b"}, "truezero_mode", "set twice"),
         ({"TRUEZERO_DEADLINE_S": "1h"}, "TRUEZERO_DEADLINE_S", "it takes seconds"),
         ({"TRUEZERO_DEADLINE_S__X": "1"}, "TRUEZERO_DEADLINE_S", "it takes seconds"),
@@ -211,7 +220,15 @@ def test_all_mistakes_of_the_environment_are_named_at_once():
         ("a.yaml", b"? [a]\n: b\n", "is no valid YAML"),
         ("a.yaml", b"policy: " + b"[" * 400, "is no valid YAML"),
         ("a.yaml", b"a: \x00\n", "is no valid YAML"),
+        ("a.yaml", b"a: 1\nb: !!timestamp x\n", "'x' is no timestamp in line 2, column 4"),
+        ("a.yaml", b"a: !!float ''\n", "'' is no float in line 1"),
+        ("a.yaml", b"a: [!!bool x]\n", "'x' is no bool in line 1"),
+        ("a.yaml", b"a: !!int x\n", "'x' is no int in line 1"),
+        ("a.yaml", b"a: 2026-13-45\n", "'2026-13-45' is no timestamp in line 1"),
+        ("a.yaml", b"a: " + b"9" * 5000 + b"\n", "is no int in line 1"),
+        ("a.yaml", b"a: {!!float '': 1}\n", "'' is no float in line 1"),
         ("a.toml", b"policy = \n", "is no valid TOML"),
+        ("a.toml", b"a = " + b"9" * 5000 + b"\n", "is no valid TOML"),
         ("a.toml", b"[policy]\n[policy]\n", "is no valid TOML"),
         ("a.yaml", b"#" * (FILE_LIMIT + 1), "is larger than"),
     ],
@@ -223,6 +240,49 @@ def test_a_file_that_cannot_be_understood_is_one_clear_error(name, content, says
     error = refused(path)
     assert error.where == str(path)
     assert says in error.problem
+
+
+@pytest.mark.parametrize("source", [5, True, [1], b"a.yaml", {1}, object()])
+def test_what_is_no_configuration_is_one_clear_error(source):
+    """A configuration is a path or a mapping; anything else is shown."""
+    error = refused(source)
+    assert error.where == "config"
+    assert "it takes a file's path or a mapping" in error.problem
+
+
+def test_a_path_of_bytes_is_one_clear_error():
+    """A path object whose path is bytes is no path to a configuration."""
+
+    class BytesPath:
+        def __fspath__(self):
+            return b"a.yaml"
+
+    assert refused(BytesPath()).where == "config"
+
+
+@pytest.mark.parametrize("name", ["a\0.yaml", "\ud800.yaml"])
+def test_a_name_that_no_file_can_have_is_one_clear_error(name):
+    """What the system cannot even look for is told as a mistake in the name."""
+    error = refused(name)
+    assert error.where == name
+    assert "is no file's name" in error.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("? 0x{f}\n: 1", "<int>"),
+        ("servers:\n  ? 0x{f}\n  : 1", "servers.<int>"),
+        ("policy:\n  ? 0x{f}\n  : 1", "policy.<int>"),
+        ("policy:\n  verify:\n    ? 0x{f}\n    : mask", "policy.verify.<int>"),
+        ("breaker: {{window: 0x{f}}}", "breaker.window"),
+        ("defaults: 0x{f}", "defaults"),
+    ],
+)
+def test_a_number_too_long_to_be_shown_is_told_by_its_type(text, where, tmp_path):
+    """An integer that Python refuses to write out is a mistake as any other, as value or key."""
+    path = write(tmp_path / "t.yaml", text.format(f="f" * 5000))
+    assert refused(path).where == where
 
 
 def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path):
@@ -288,3 +348,40 @@ def test_arguments_are_refused_together_with_what_they_contradict():
     assert str(caught.value).splitlines()[0] == "server 'mcqa': 2 mistakes"
     assert "deadlin_s: unknown key; did you mean 'deadline_s'?" in str(caught.value)
     assert "breaker.minimum: 101 is greater than the window, 100" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["/a{b", "/a}b", "/{}", "/{a{b}}", "/{1}", "/{a:}", "/{a}}", "a", "/a b"]
+)
+def test_a_route_with_a_brace_around_no_parameter_is_refused(path):
+    """A brace that frames no name matches nothing, so that the route would go unguarded."""
+    error = refused({"defaults": {"routes": {"verify": [path]}}})
+    assert error.where == "defaults.routes.verify"
+    assert "braces only around a parameter" in error.problem
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/{env}/grade", "/x-{id:int}.y/{_rest:path}"])
+def test_a_route_with_parameters_is_taken(path):
+    """Parameters are spelled as frameworks spell them."""
+    loaded = load_settings({"defaults": {"routes": {"verify": [path]}}}, env={})
+    assert loaded.for_server("mcqa").routes == {"verify": (path,)}
+
+
+def test_the_fields_that_cannot_be_owned_are_those_of_every_dialect():
+    """What any dialect calls the caller's own cannot be configured away."""
+    every = frozenset[str]().union(
+        *(each.protocol_fields for each in (NemoGymDialect, PlainDialect))
+    )
+    assert every == PROTOCOL_FIELDS
+
+
+def test_a_path_object_of_any_kind_is_taken(tmp_path):
+    """A configuration's path may be any object that is a path of text."""
+
+    class Home:
+        def __fspath__(self):
+            return os.fspath(write(tmp_path / "t.yaml", "defaults: {mode: http}\n"))
+
+    loaded = load_settings(Home(), env={})
+    assert loaded.for_server("mcqa").mode == "http"
+    assert loaded.source == os.fspath(tmp_path / "t.yaml")

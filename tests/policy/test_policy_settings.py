@@ -60,7 +60,7 @@ DEFAULTS = {
     "owned_fields": frozenset(),
     "policy_errors": (),
     "routes": {},
-    "session_ttl_s": 86400.0,
+    "session_ttl_s": 604800.0,
     "max_sessions": 1_000_000,
     "coverage_log_every": 1000,
 }

@@ -44,6 +44,13 @@ DESIGN = {
     "cancelled": (R, R, R, R),
     "persistence_failed": (M, M, M, M),
     "cohort_incomplete": (M, M, M, M),
+    "body_too_large": (M, M, M, M),
+    "body_encoded": (M, M, M, M),
+    "body_corrupt": (M, M, M, M),
+    "body_unreadable": (M, M, M, M),
+    "breaker_open": (R, R, R, R),
+    "background_error": (S, M, S, S),
+    "unspecified": (M, M, M, M),
 }
 COLUMN = {
     Boundary.VERIFY: 0,

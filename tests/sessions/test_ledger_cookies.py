@@ -5,18 +5,23 @@
 import pytest
 from itsdangerous import TimestampSigner
 
+from truezero.kinds import Source, Stage
+from truezero.outcomes import Failure
 from truezero.sessions import (
     Ledger,
     Live,
     Lost,
     MemoryStore,
     NeverSeeded,
+    SeedFailed,
+    Unproven,
     states,
 )
 from truezero.sessions.marker import process_epoch
 from truezero.sessions.own_cookies import MAX_OPAQUE, MAX_TRIED
 
 SECRET = "a secret of the workers"
+REFUSED = Failure.of("provider_quota_exhausted", "no slot", stage=Stage.SEED, source=Source.STATUS)
 
 
 async def seeded_with(ledger, *set_cookies, request=(), session_id="mine"):
@@ -38,7 +43,7 @@ async def test_a_cookie_of_an_unknown_signer_leads_by_its_exact_value():
     await seeded_with(ledger, b"sid=0123456789abcdef; Path=/")
     for value, state in [
         (b"sid=0123456789abcdef", Live("mine")),
-        (b"sid=0123456789abcdeF", NeverSeeded()),
+        (b"sid=0123456789abcdeF", Unproven()),
         (b"other=0123456789abcdef", NeverSeeded()),
     ]:
         assert await ledger.check(request_headers=[(b"cookie", value)]) == state
@@ -53,17 +58,57 @@ async def test_a_known_cookie_that_does_not_verify_is_no_opaque_one():
 
 
 @pytest.mark.parametrize("payload", [b"e30=", b"W10=", b"eyJzZXNzaW9uX2lkIjpbXX0=", b"!"])
-async def test_a_session_without_an_id_leads_by_its_payload(payload):
-    """A signed session that holds no id of its own is known by what it holds."""
-    ledger = plain_ledger(cookie_signers=[("sid", "wrong", None), ("sid", "key", None)])
-    value = TimestampSigner("key").sign(payload)
-    marker = await seeded_with(ledger, b"sid=" + value + b"; path=/")
-    fresh = TimestampSigner("key").sign(payload)
-    assert await ledger.check(request_headers=[(b"cookie", b"sid=" + fresh)]) == Live("mine")
+async def test_a_session_in_its_own_cookie_is_never_lost(payload):
+    """A signed session that holds no id is its own state, whatever it holds since the seed."""
+    clock = [1e9]
+    signers = [("sid", "wrong", None), ("sid", "key", None)]
+    ledger = plain_ledger(cookie_signers=signers, clock=lambda: clock[0])
+    seeded = TimestampSigner("key").sign(payload)
+    marker = await seeded_with(ledger, b"sid=" + seeded + b"; path=/")
+    own = [
+        (b"cookie", b"sid=" + TimestampSigner("key").sign(held))
+        for held in (payload, b"eyJhIjoxfQ==")
+    ]
+    restarted = plain_ledger(cookie_signers=signers, epoch="e2")
+    for cookie in own:
+        for each in (ledger, restarted):
+            assert await each.check(request_headers=[*marker, cookie]) == Live("mine")
+            assert await each.check(request_headers=[cookie]) == Live(None)
+    clock[0] += 1e6
+    assert await ledger.check(request_headers=[*marker, own[0]]) == Live("mine")
+    clock[0] -= 1e6
     assert await ledger.check(request_headers=marker) == Lost(states.COOKIE_GONE, "mine")
-    other = (b"cookie", b"sid=" + TimestampSigner("key").sign(b"eyJhIjoxfQ=="))
-    assert await ledger.check(request_headers=[*marker, other]) == Live("mine")
-    assert await ledger.check(request_headers=[other]) == NeverSeeded()
+
+
+async def test_what_ended_a_session_in_its_own_cookie_still_counts():
+    """A failed seed and a close are facts, wherever the state is; they reach no other session."""
+    ledger = plain_ledger(cookie_signers=[("sid", "key", None)])
+    own = b"sid=" + TimestampSigner("key").sign(b"e30=")
+    closed = await seeded_with(ledger, own + b"; path=/", session_id="closed")
+    await ledger.closed(request_headers=closed, session_id=None)
+    refused = await ledger.seed_failed(
+        request_headers=[],
+        reply_headers=[(b"set-cookie", own + b"; path=/")],
+        session_id="refused",
+        failure=REFUSED,
+    )
+    cookie = (b"cookie", own)
+    assert await ledger.check(request_headers=[*closed, cookie]) == Lost(states.CLOSED, "closed")
+    marker = (b"cookie", refused[1].split(b";")[0])
+    assert await ledger.check(request_headers=[marker, cookie]) == SeedFailed(REFUSED, "refused")
+    assert await ledger.check(request_headers=[cookie]) == Live(None)
+
+
+async def test_a_seed_that_named_its_session_needs_that_name():
+    """A session whose cookie had an id at the seed is in the process, also if the id is gone since."""
+    ledger = plain_ledger(cookie_signers=[("sid", "key", None)], epoch="e1")
+    named = b"sid=" + TimestampSigner("key").sign(b"eyJzZXNzaW9uX2lkIjoiYSJ9")
+    marker = await seeded_with(ledger, named + b"; path=/")
+    emptied = (b"cookie", b"sid=" + TimestampSigner("key").sign(b"e30="))
+    assert await ledger.check(request_headers=[*marker, emptied]) == Live("mine")
+    other = plain_ledger(cookie_signers=[("sid", "key", None)], epoch="e2")
+    state = await other.check(request_headers=[*marker, emptied])
+    assert state == Lost(states.ELSEWHERE, "mine")
 
 
 async def test_a_seed_that_sets_no_cookie_goes_on_with_the_one_it_brought():
@@ -117,13 +162,13 @@ async def test_the_cookies_that_lead_to_a_session_are_bounded():
     """Of many opaque cookies the first few are recorded, and the first few are looked up."""
     ledger = plain_ledger()
     await seeded_with(ledger, *(b"c%d=0123456789abcdef" % n for n in range(MAX_OPAQUE + 1)))
-    last = (b"cookie", b"c%d=0123456789abcdef" % MAX_OPAQUE)
+    last = (b"cookie", b"c%d=0123456789abcdef" % MAX_OPAQUE)  # not one of the recorded
     assert await ledger.check(request_headers=[last]) == NeverSeeded()
     first = b"c0=0123456789abcdef"
     assert await ledger.check(request_headers=[(b"cookie", first)]) == Live("mine")
     flood = b"; ".join(b"x%d=1" % n for n in range(MAX_TRIED))
     request = [(b"cookie", flood + b"; " + first)]
-    assert await ledger.check(request_headers=request) == NeverSeeded()
+    assert await ledger.check(request_headers=request) == Unproven()
 
 
 def test_a_ledger_s_epoch_is_its_process_unless_given():

@@ -30,11 +30,15 @@ def written(made, session_id="s1", binding=Binding.NONE):
     return value_of(made.header(Marker(session_id, "e1", binding)))[1]
 
 
-@given(st.text(max_size=700).map(bounded_id), st.sampled_from(list(Binding)))
-def test_a_marker_reads_as_it_was_written(session_id, binding):
+@given(
+    st.text(max_size=700).map(bounded_id),
+    st.sampled_from(list(Binding)),
+    st.lists(st.text(st.characters(codec="latin-1"), max_size=32), max_size=8).map(tuple),
+)
+def test_a_marker_reads_as_it_was_written(session_id, binding, names):
     """Any session id goes through a marker unharmed, and never as raw text of the header."""
     made = signer(clock=lambda: 1000.0)
-    marker = Marker(session_id, "e1", binding)
+    marker = Marker(session_id, "e1", binding, names)
     name, value = made.header(marker)
     assert name == b"set-cookie"
     assert not {b"\n", b"\r", b"\0"} & {value[n : n + 1] for n in range(len(value))}
@@ -129,7 +133,10 @@ def test_a_plain_server_name_stays_readable():
     assert signer(server="mcqa").cookie_name == "truezero_session_mcqa"
 
 
-@pytest.mark.parametrize(("where", "wrong"), [("secret", {"secret": ""}), ("ttl_s", {"ttl_s": 0})])
+@pytest.mark.parametrize(
+    ("where", "wrong"),
+    [("secret", {"secret": ""}), ("secret", {"secret": "x\udcff"}), ("ttl_s", {"ttl_s": 0})],
+)
 def test_a_setting_that_guards_nothing_is_refused(where, wrong):
     """An empty key or no time to live is a mistake in the configuration."""
     given_settings = {"server": "s", "secret": SECRET, "ttl_s": 60.0} | wrong
@@ -174,3 +181,10 @@ def test_the_keys_of_two_servers_or_purposes_never_meet():
         *(k.named(n, "s") for k in (one, other) for n in ("", "s", "ss")),
     ]
     assert len(set(keys)) == len(keys)
+
+
+def test_the_longest_marker_can_be_read():
+    """The longest id and the most names still make a cookie that browsers keep and we read."""
+    names = tuple("\xff" * 32 for _ in range(8))
+    value = value_of(signer().header(Marker("\U0001f600" * 512, "e" * 16, Binding.ID, names)))[1]
+    assert signer().read(value).names == names

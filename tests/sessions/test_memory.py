@@ -91,3 +91,28 @@ def test_a_bound_below_one_is_refused(bounds):
     """A store that could hold nothing is a mistake in the configuration."""
     with pytest.raises(ConfigurationError, match=next(iter(bounds))):
         MemoryStore(**bounds)
+
+
+async def test_a_session_in_use_is_not_the_oldest():
+    """A look-up that renews a session moves it to the end of the line, so that it stays in order."""
+    now = [0.0]
+    store = MemoryStore(max_sessions=2, clock=lambda: now[0])
+    for n in range(2):
+        await store.put(live(f"s{n}"), keys=(key(n),), ttl_s=60)
+    now[0] = 30.0
+    assert await store.find((key(0),), renew_s=60) == live("s0")
+    await store.put(live("s2"), keys=(key(2),), ttl_s=60)
+    assert await store.find((key(0),)) == live("s0")
+    assert await store.find((key(1),)) is None
+
+
+async def test_a_look_up_right_after_another_renews_nothing():
+    """Within a hundredth of its time to live a record is not written again."""
+    now = [0.0]
+    store = MemoryStore(max_sessions=2, clock=lambda: now[0])
+    for n in range(2):
+        await store.put(live(f"s{n}"), keys=(key(n),), ttl_s=100)
+    now[0] = 0.5
+    await store.find((key(0),), renew_s=100)
+    await store.put(live("s2"), keys=(key(2),), ttl_s=100)
+    assert await store.find((key(0),)) is None

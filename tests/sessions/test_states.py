@@ -6,7 +6,15 @@ import pytest
 
 from truezero.kinds import FailureKind, Fault, Source, Stage
 from truezero.outcomes import Failure
-from truezero.sessions import Expired, Live, Lost, NeverSeeded, SeedFailed, session_failure
+from truezero.sessions import (
+    Expired,
+    Live,
+    Lost,
+    NeverSeeded,
+    SeedFailed,
+    Unproven,
+    session_failure,
+)
 
 REFUSED = Failure(
     "provider_quota_exhausted",
@@ -19,6 +27,7 @@ REFUSED = Failure(
 STATES = [
     Live("s"),
     NeverSeeded(),
+    Unproven(),
     Lost("why", "s"),
     Expired("s"),
     SeedFailed(REFUSED, "s"),
@@ -32,10 +41,11 @@ def test_on_a_stateless_server_no_session_is_a_failure(state, never_seeded):
     assert session_failure(state, stateful=False, never_seeded=never_seeded) is None
 
 
+@pytest.mark.parametrize("state", [Live("s"), Live(None), Unproven()], ids=repr)
 @pytest.mark.parametrize("never_seeded", ["lost", "pass"])
-def test_a_live_session_is_no_failure(never_seeded):
-    """A session that this process seeded lets verify go on."""
-    assert session_failure(Live("s"), stateful=True, never_seeded=never_seeded) is None
+def test_a_session_that_is_live_or_not_proved_lost_is_no_failure(state, never_seeded):
+    """A session that this process seeded lets verify go on, and so does one without a proof."""
+    assert session_failure(state, stateful=True, never_seeded=never_seeded) is None
 
 
 @pytest.mark.parametrize("never_seeded", ["lost", "pass"])

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from truezero.kinds import Source, Stage
 from truezero.outcomes import Failure
 from truezero.sessions import LedgerStore, MemoryStore, Record, Status
-from truezero.sessions.store import KEYS_LIMIT
+from truezero.sessions.store import KEYS_LIMIT, RENEW_AFTER
 
 TTL_S = 100.0
 PRIMARIES = [b"primary-%07d" % n for n in range(3)]
@@ -156,6 +156,28 @@ class TestStoreContract:
         assert found == [None] * gone + [live()] * (KEYS_LIMIT - 1)
         assert await made.store.find((PRIMARIES[0],)) == live()
 
+    async def test_a_look_up_renews_a_live_record_if_asked(self, made):
+        """A record that is used lives on; a look-up that does not ask for it renews nothing."""
+        keys = (PRIMARIES[0], ALIASES[0])
+        await made.store.put(live(), keys=keys, ttl_s=TTL_S)
+        for _ in range(3):
+            await made.advance(TTL_S - 1)
+            assert await made.store.find((ALIASES[0],), renew_s=TTL_S) == live()
+        await made.advance(TTL_S - 1)
+        assert await made.store.find((PRIMARIES[0],)) == live()
+        await made.advance(2)
+        assert await made.store.find((PRIMARIES[0],)) != live()
+
+    async def test_a_look_up_renews_nothing_that_has_ended(self, made):
+        """A record that expired stays expired, and a closed one is not kept longer by look-ups."""
+        await made.store.put(live(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        await made.store.put(closed("s2"), keys=(PRIMARIES[1],), ttl_s=TTL_S)
+        await made.advance(TTL_S + 1)
+        for _ in range(2):
+            found = await made.store.find((PRIMARIES[0],), renew_s=TTL_S)
+            assert found in {None, Record("s1", "e1", Status.EXPIRED)}
+            assert await made.store.find((PRIMARIES[1],), renew_s=TTL_S) in {None, closed("s2")}
+
     async def test_of_concurrent_conditional_puts_one_wins(self, made):
         """A put is one step: of many seeds that keep a live one, one writes and all see it."""
         stands = []
@@ -266,13 +288,18 @@ class StoreMachine(RuleBasedStateMachine):
         self.now += seconds
         self.call(self._advance, seconds)
 
-    @rule(keys=st.lists(st.sampled_from(PRIMARIES + ALIASES), max_size=6))
-    def find(self, keys):
+    @rule(keys=st.lists(st.sampled_from(PRIMARIES + ALIASES), max_size=6), renews=st.booleans())
+    def find(self, keys, renews):
         for primary in PRIMARIES:
             self.settle(primary)
-        found = self.call(self.store.find, keys)
+        found = self.call(self.store.find, keys, renew_s=TTL_S if renews else None)
         owners = [self.index[key] for key in keys if key in self.index]
         assert found in (self.reads(owners[0]) if owners else {None})
+        if renews and found is not None and found.status is Status.LIVE:
+            model = self.records[owners[0]]
+            # A store may spare the write where little of the time has gone by.
+            if model.expires < self.now + TTL_S * (1 - RENEW_AFTER):
+                self.records[owners[0]] = model._replace(expires=self.now + TTL_S)
 
     @invariant()
     def agrees(self):
@@ -288,7 +315,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("name", sorted(STORES))
 def test_any_steps_agree_with_a_plain_model(name):
-    """Whatever is put, added and found in whatever order, a store answers as a plain map does."""
+    """Whatever is put, added, renewed and found in whatever order, a store answers as a plain map does."""
     machine = type(f"{name}Machine", (StoreMachine,), {"factory": staticmethod(STORES[name])})
     case = machine.TestCase
     case.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)

@@ -13,7 +13,7 @@ from legacy_apps import fastapi_server, session_server
 from starlette.responses import StreamingResponse
 from starlette.websockets import WebSocket
 
-from truezero import coverage, wrap
+from truezero import TrueZeroMiddleware, coverage, wrap
 
 
 def _reported(app: Any) -> Any:
@@ -81,3 +81,10 @@ def broken_start() -> Any:
 
     app.router.lifespan_context = asynccontextmanager(fail)
     return wrap(app, server="broken")
+
+
+def misconfigured() -> Any:
+    """An app whose added middleware has a mode that there is not."""
+    app = fastapi_server()
+    app.add_middleware(TrueZeroMiddleware, server="unit", mode="maks")
+    return app

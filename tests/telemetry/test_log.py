@@ -7,7 +7,7 @@ import logging
 import pytest
 from opentelemetry import trace
 
-from truezero.kinds import Boundary
+from truezero.kinds import Boundary, Source
 from truezero.outcomes import Ending, Failure
 from truezero.telemetry import Telemetry
 from truezero.telemetry.log import KIND_LIMIT
@@ -22,7 +22,7 @@ def messages(caplog):
 
 
 def test_line_names_the_call_and_its_trace(observed, make_facts, make_failure, caplog):
-    """The line has kind, boundary, action, rollout, exception type and trace; no reason."""
+    """The line has kind, boundary, action, rollout, exception type and trace; no words of theirs."""
     # case J06
     failure = Failure("judge_failed", "the secret reason", error_type="httpx.ConnectError")
     fail(observed.telemetry(), failure, make_facts(rollout_id="r-7\nforged: line"))
@@ -40,7 +40,17 @@ def test_line_has_the_callers_trace_without_an_sdk(make_facts, make_failure, cap
     header = (b"traceparent", b"00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01")
     fail(Telemetry(server="counter"), make_failure(), make_facts(headers=[header]))
     fail(Telemetry(server="counter"), make_failure(), make_facts())
-    assert [m.rpartition("trace=")[2] for m in messages(caplog)] == ["1" * 32, "-"]
+    ids = [m.rpartition("trace=")[2].partition(":")[0] for m in messages(caplog)]
+    assert ids == ["1" * 32, "-"]
+
+
+@pytest.mark.parametrize("source", Source)
+def test_the_line_tells_truezeros_own_words_only(source, make_facts, caplog):
+    """What truezero itself found out is told; words of exceptions and servers stay on the row."""
+    failure = Failure("verifier_error", "reward is null", source=source)
+    fail(Telemetry(server="counter"), failure, make_facts())
+    told = source not in {Source.EXCEPTION, Source.SERVER}
+    assert messages(caplog)[0].endswith(": reward is null") is told
 
 
 def test_repeated_failures_are_logged_at_powers_of_two(make_facts, make_failure, caplog):

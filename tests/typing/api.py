@@ -38,6 +38,7 @@ from truezero import (
     VerifierTimeoutError,
     coverage,
     custom_kind,
+    reset_breaker,
     wrap,
 )
 from truezero.decorators import judge, sandbox, task_data
@@ -63,6 +64,7 @@ legacy.add_middleware(TrueZeroMiddleware, server="mcqa", deadline_s=60)
 
 counts: Coverage = coverage(app)
 share: float = counts.share_failed
+reset_breaker(app)
 by_kind: int = counts.by_kind.get("session_lost", 0)
 
 

@@ -6,17 +6,25 @@ A boundary goes around the call, not around the scoring: what is raised beside t
 a prompt's assembly for instance, is not the judge's.
 """
 
+import functools
+import inspect
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self, final
+from typing import ParamSpec, Self, TypeVar, cast, final
 
 from truezero.classify import classify_exception
 from truezero.errors import FailureError, JudgeError, ProviderError, TaskDataError
 from truezero.kinds import Boundary
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 @final
 class boundary:  # noqa: N801 -- read as a statement: `with boundary(JudgeError):`
-    """Turn whatever leaves a block into one typed error; for ``with`` and ``async with``.
+    """Turn whatever leaves a block into one typed error.
+
+    For ``with``, ``async with``, and as a decorator of sync and async functions.
 
     An error that is typed already passes unchanged, and so does what is no ``Exception``:
     cancellation, exits. The original is the new error's ``__cause__``.
@@ -64,6 +72,24 @@ class boundary:  # noqa: N801 -- read as a statement: `with boundary(JudgeError)
     ) -> None:
         """Type what the block raised; see ``__exit__``."""
         self.__exit__(kind, exc, trace)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Put the block around every call of a function, sync or async."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> object:
+                with self:
+                    return await function(*args, **kwargs)
+
+            return cast("Callable[P, R]", guarded)
+
+        @functools.wraps(function)
+        def guarded_sync(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return guarded_sync
 
     def _typed(self, exc: Exception) -> FailureError:
         known = classify_exception(exc, boundary=Boundary.VERIFY)

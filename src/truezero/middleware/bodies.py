@@ -10,10 +10,12 @@ from typing import Final, TypeAlias
 
 from starlette.types import Receive
 
+from truezero.kinds import FailureKind
 from truezero.wire.encodings import BodyCorruptError, BodyTooLargeError, decode_body
 
 RawHeaders: TypeAlias = Iterable[tuple[bytes, bytes]]
 
+_GZIP: Final = re.compile(rb"gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _UNREADABLE: Final = re.compile(rb"br|zstd|compress|\*")
 
 
@@ -26,11 +28,11 @@ class RefusedError(Exception):
 
     Attributes:
         status: What to answer.
-        kind: The bare name of the failure's kind.
+        kind: The failure's kind.
         reason: What is wrong and what would be right.
     """
 
-    def __init__(self, status: HTTPStatus, kind: str, reason: str) -> None:
+    def __init__(self, status: HTTPStatus, kind: FailureKind, reason: str) -> None:
         super().__init__(reason)
         self.status = status
         self.kind = kind
@@ -50,7 +52,7 @@ class RequestHeaders:
     """The request headers that matter here; of repeated ones the first.
 
     Attributes:
-        encoding: ``content-encoding``.
+        encoding: ``content-encoding``, repeated ones joined by commas.
         length: ``content-length``.
         accept: ``accept-encoding``.
         cookie: Whether there is any ``cookie``.
@@ -74,7 +76,8 @@ def read_headers(headers: RawHeaders) -> RequestHeaders:
         elif name == b"cookie":
             found.cookie = True
         elif name == b"content-encoding":
-            found.encoding = found.encoding or value
+            # Of several, each reader may take another one: all of them together must be accepted.
+            found.encoding = value if found.encoding is None else found.encoding + b"," + value
     return found
 
 
@@ -103,7 +106,7 @@ async def read_body(
             f"content-encoding {name[:40]!r} is not accepted: "
             "send the body plain, or set accept_encodings"
         )
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "body_encoded", reason)
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, FailureKind.BODY_ENCODED, reason)
     data = await _joined(receive, headers.length, limit)
     try:
         return RequestBody(decode_body(data, encoding=name, limit=limit), was_encoded=True)
@@ -111,7 +114,7 @@ async def read_body(
         raise _too_long(limit) from None
     except BodyCorruptError:
         reason = f"the body is no valid {name}"
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "body_corrupt", reason) from None
+        raise RefusedError(HTTPStatus.BAD_REQUEST, FailureKind.BODY_CORRUPT, reason) from None
 
 
 async def _joined(receive: Receive, announced: bytes | None, limit: int) -> bytes:
@@ -138,7 +141,7 @@ async def _joined(receive: Receive, announced: bytes | None, limit: int) -> byte
 
 def _too_long(limit: int) -> RefusedError:
     reason = f"the body is longer than max_body_bytes ({limit} bytes)"
-    return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", reason)
+    return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, FailureKind.BODY_TOO_LARGE, reason)
 
 
 def header(headers: RawHeaders, name: bytes) -> bytes | None:
@@ -174,5 +177,5 @@ def readable(
     """
     if accept is None or _UNREADABLE.search(accept) is None:
         return headers
-    value = b"gzip" if b"gzip" in accept else b"identity"
+    value = b"gzip" if _GZIP.search(accept) is not None else b"identity"
     return [(k, value if k.lower() == b"accept-encoding" else v) for k, v in headers]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds how long an app may take; knows nothing of what is answered then.
+"""Bounds how long a call may take; knows nothing of what is answered then.
 
 One timer a loop watches all calls under way: an ``anyio.CancelScope`` per request costs 6 us
 each, a dictionary entry 1 us. On asyncio the request's own task is cancelled, as
@@ -9,12 +9,14 @@ scopes shield that wait. Elsewhere (trio) an anyio scope does the work.
 """
 
 import asyncio  # noqa: TID251 -- see above: the task itself must be cancelled
+import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import anyio
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truezero.middleware.call import Call
 
@@ -23,20 +25,18 @@ _AGAIN_S: Final = 1.0
 
 
 class DeadlineError(Exception):
-    """Raised when the app was still running at its deadline."""
+    """Raised when the work was still going on at its deadline."""
 
 
 class Deadline:
-    """Runs an app for at most ``seconds``."""
+    """Runs work for at most ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictionary()
 
-    async def run(
-        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, call: Call
-    ) -> None:
-        """Run the app.
+    async def run(self, work: Callable[[], Awaitable[None]], *, call: Call) -> None:
+        """Await the work; ``call.answered()`` ends the watch before the work ends.
 
         Raises:
             DeadlineError: Time was up; ``call.timed_out`` is set too.
@@ -44,32 +44,35 @@ class Deadline:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            await self._run_scoped(app, scope, receive, send, call=call)
+            await self._run_scoped(work, call=call)
             return
         task = asyncio.current_task()
         if task is None:  # a loop callback: nothing that could be cancelled
-            await app(scope, receive, send)
+            await work()
             return
         watch = self._watches.get(loop)
         if watch is None:
-            watch = self._watches[loop] = _Watch(loop, self.seconds)
-        watch.enter(call, task)
+            watch = self._watches[loop] = _Watch(self.seconds)
+        before = task.cancelling()
+        watch.enter(call, task, loop)
         try:
-            await app(scope, receive, send)
+            await work()
         except asyncio.CancelledError:
-            if call.timed_out and task.cancelling() <= call.cancels:
+            if call.timed_out and task.cancelling() <= before + call.cancels:
                 raise DeadlineError from None
             raise
         finally:
-            watch.leave(call, task)
+            watch.leave(call)
+            call.release = None
+            for _ in range(call.cancels):
+                task.uncancel()
 
-    async def _run_scoped(
-        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, call: Call
-    ) -> None:
+    async def _run_scoped(self, work: Callable[[], Awaitable[None]], *, call: Call) -> None:
         with anyio.move_on_after(self.seconds) as limit:
-            await app(scope, receive, send)
+            call.limit, call.release = limit, partial(setattr, limit, "deadline", math.inf)
+            await work()
+        call.release = None
         if limit.cancelled_caught:
-            call.timed_out = True
             raise DeadlineError
 
 
@@ -89,7 +92,8 @@ def is_cancelled_from_outside() -> bool:
 
 @dataclass(slots=True)
 class _Watch:
-    loop: asyncio.AbstractEventLoop
+    """The calls under way on one loop; holds no loop, so that a closed one can go."""
+
     seconds: float
     running: dict[Call, tuple[float, "asyncio.Task[object]"]] = field(
         default_factory=dict[Call, tuple[float, "asyncio.Task[object]"]]
@@ -99,40 +103,46 @@ class _Watch:
     )
     timer: asyncio.TimerHandle | None = None
 
-    def enter(self, call: Call, task: "asyncio.Task[object]") -> None:
-        due = self.loop.time() + self.seconds
+    def enter(
+        self, call: Call, task: "asyncio.Task[object]", loop: asyncio.AbstractEventLoop
+    ) -> None:
+        due = loop.time() + self.seconds
         self.running[call] = (due, task)
+        call.release = partial(self.leave, call)
         if self.timer is None:
-            self.timer = self.loop.call_at(due, self.sweep)
+            self.timer = loop.call_at(due, self.sweep)
 
-    def leave(self, call: Call, task: "asyncio.Task[object]") -> None:
+    def leave(self, call: Call) -> None:
         if self.running.pop(call, None) is None:
             self.overdue.pop(call, None)
-            for _ in range(call.cancels):
-                task.uncancel()
+        if self.timer is not None and not self.running and not self.overdue:
+            # The handle leads to its loop: an idle watch must not keep one alive.
+            self.timer.cancel()
+            self.timer = None
 
     def sweep(self) -> None:
         """Cancel what is due; calls enter in the order in which they fall due."""
-        now = self.loop.time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         for call, task in self.overdue.items():
-            self._cancel(call, task)
+            _cancel(call, task)
         for call, (due, task) in list(self.running.items()):
             if due > now:
                 break
             del self.running[call]
             self.overdue[call] = task
-            call.timed_out = True
-            self._cancel(call, task)
-        self.timer = self._next(now)
+            call.overdue = True
+            _cancel(call, task)
+        self.timer = self._next(loop, now)
 
-    def _next(self, now: float) -> asyncio.TimerHandle | None:
+    def _next(self, loop: asyncio.AbstractEventLoop, now: float) -> asyncio.TimerHandle | None:
         if self.overdue:
-            return self.loop.call_at(now + _AGAIN_S, self.sweep)
+            return loop.call_at(now + _AGAIN_S, self.sweep)
         for due, _ in self.running.values():
-            return self.loop.call_at(due, self.sweep)
+            return loop.call_at(due, self.sweep)
         return None
 
-    @staticmethod
-    def _cancel(call: Call, task: "asyncio.Task[object]") -> None:
-        call.cancels += 1
-        task.cancel("deadline_s passed")
+
+def _cancel(call: Call, task: "asyncio.Task[object]") -> None:
+    call.cancels += 1
+    task.cancel("deadline_s passed")

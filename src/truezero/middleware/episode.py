@@ -7,12 +7,11 @@ from typing import Final, final
 
 from truezero.errors import FailureError
 from truezero.kinds import Boundary
-from truezero.middleware.responder import Responder
+from truezero.middleware.responder import SESSION_ID, Responder
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.wire.dialect import Reply
 from truezero.wire.requests import top_level_string
 
-_SESSION_ID: Final = "resources_session_id"
 _RETRYABLE: Final = frozenset({408, 425, 429})
 
 
@@ -25,17 +24,21 @@ class EpisodeResponder(Responder):
 
     async def prepare(self, body: bytes) -> bytes | None:
         """Read the caller's own session id, if it gave one; the body stays as it is."""
-        self._session_id = self.facts.session_id = top_level_string(body, name=_SESSION_ID)
+        self._session_id = self.facts.session_id = top_level_string(body, name=SESSION_ID)
         return body
 
     async def judge(self) -> Masked | Retryable | None:
         """Note what was seeded or closed; a failure gets a typed reply."""
         settler, status, raised = self.guard.settler, self.held.status, self.raised()
-        if isinstance(raised, FailureError):
-            return self.by_exception(raised)
+        if self.call.timed_out:
+            return self.timeout()
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
-            return self.timeout() if self.call.timed_out else self.broken(status, raised)
-        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            return self.broken(status, raised)
+        worked = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+        if isinstance(raised, FailureError) or (worked and raised is not None):
+            # A layer of the app made a success out of an exception that left its handler.
+            return self.by_exception(raised)
+        if not worked:
             return self.refused_or_passed(raised)
         settler.completed(facts=self.facts)
         if self.route.boundary is Boundary.SEED:

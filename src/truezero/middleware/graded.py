@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guards the calls whose reply is a verdict: ``/verify`` and its like."""
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, final
 
 from starlette.exceptions import HTTPException
 
+from truezero.classify import classify_exception
 from truezero.errors import FailureError
-from truezero.kinds import FailureKind, Source, custom_kind
+from truezero.kinds import Boundary, FailureKind, Fault, Source
 from truezero.middleware.bodies import RefusedError
-from truezero.middleware.responder import Responder
+from truezero.middleware.responder import SESSION_ID, Responder
 from truezero.outcomes import Failure, Masked, Retryable
-from truezero.sessions import session_failure
+from truezero.sessions import Live, session_failure
 from truezero.wire.replies import ReadReply
-from truezero.wire.requests import AgentFailure, inspect_request
+from truezero.wire.requests import AgentFailure, inspect_request, top_level_string
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
 
@@ -33,11 +35,13 @@ class GradedResponder(Responder):
         asked = inspect_request(body, owned=guard.owned)
         if asked.refused is not None:
             text = asked.refused
-            await self.refuse(RefusedError(HTTPStatus.BAD_REQUEST, "body_unreadable", text))
+            await self.refuse(
+                RefusedError(HTTPStatus.BAD_REQUEST, FailureKind.BODY_UNREADABLE, text)
+            )
             return None
         if guard.echoes:
             self.body = asked.body
-        failure = self._void_before(asked.agent_failure) or await self._session_failure()
+        failure = self._void_before(asked.agent_failure) or await self._session_failure(asked.body)
         if failure is not None:
             self.identify()
             await self.answer(guard.settler.failed(failure, facts=self.facts))
@@ -47,15 +51,30 @@ class GradedResponder(Responder):
     async def judge(self) -> Masked | Retryable | None:
         """Settle the server's reply; a verdict of its own goes out untouched."""
         status, raised = self.held.status, self.raised()
-        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return self._verdict(raised)
         if self.call.timed_out:
+            # Whatever it says now: a handler that catches everything made it of our cancellation.
             return self.timeout()
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
             return self.broken(status, raised)
-        if isinstance(raised, FailureError):
+        if raised is not None and not self._says_so_itself(raised):
             return self.by_exception(raised)
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            return self._verdict()
         return self.refused_or_passed(raised)
+
+    def _says_so_itself(self, raised: BaseException) -> bool:
+        """Whether a reply below 500 is the app's deliberate word on an exception.
+
+        An error status by an ``HTTPException``, or by an exception handler of the app, is; a
+        verdict never is, nor what a layer made of an exception that nobody handled.
+        """
+        status = self.held.status
+        if isinstance(raised, FailureError):
+            return False
+        if isinstance(raised, HTTPException) and raised.status_code < HTTPStatus.BAD_REQUEST:
+            return True
+        handled = isinstance(raised, HTTPException) or self.call.handled is not None
+        return handled and status >= HTTPStatus.BAD_REQUEST
 
     def _void_before(self, agent: AgentFailure | None) -> Failure | None:
         """Whether the measurement is void before the server is asked: a run that failed."""
@@ -66,21 +85,25 @@ class GradedResponder(Responder):
         kind = FailureKind.AGENT_RUN_ERROR
         return self.failure(kind, f"the agent's run failed: {said}{code}", source=Source.REQUEST)
 
-    async def _session_failure(self) -> Failure | None:
+    async def _session_failure(self, body: bytes) -> Failure | None:
         """Whether the session that this verify needs is provably gone."""
-        guard = self.guard
+        guard, headers = self.guard, self.scope["headers"]
+        if self.route.boundary is not Boundary.VERIFY:
+            return None  # a run seeds its own session
         if not guard.stateful and not self.headers.cookie:
             return None  # a session could only be noted, and there is none to note
-        state = await guard.ledger.check(request_headers=self.scope["headers"])
+        state = await guard.ledger.check(request_headers=headers)
+        if guard.stateful and not isinstance(state, Live):
+            # An id in the body leads to the session too; it is looked for only where it matters.
+            session_id = top_level_string(body, name=SESSION_ID)
+            if session_id is not None:
+                state = await guard.ledger.check(request_headers=headers, session_id=session_id)
         self.facts.session_id = getattr(state, "session_id", None)
         never = guard.settings.never_seeded
         return session_failure(state, stateful=guard.stateful, never_seeded=never)
 
-    def _verdict(self, raised: BaseException | None) -> Masked | Retryable | None:
+    def _verdict(self) -> Masked | Retryable | None:
         settler = self.guard.settler
-        if raised is not None and not _is_success(raised):
-            # A layer of the app made a verdict out of an exception that left its handler.
-            return self.by_exception(raised)
         body = self.held.plain_body(limit=self.guard.settings.max_reply_bytes)
         if body is None:
             return self._no_verdict("the reply's content-encoding cannot be read")
@@ -95,23 +118,27 @@ class GradedResponder(Responder):
         if bounds is not None and not bounds[0] <= read.reward <= bounds[1]:
             text = f"reward {read.reward!r} is outside reward_range {bounds[0]:g} to {bounds[1]:g}"
             return self._no_verdict(text)
-        degraded = None if spoken is None else self._spoken(read)
+        degraded = self._noted() if spoken is None else self._spoken(read)
         settler.scored(read.reward, facts=self.facts, degraded=degraded)
         return None
+
+    def _noted(self) -> Failure | None:
+        """What the model's own error was, where the owner lets the server score it."""
+        exc = self.call.exception or self.call.handled
+        if exc is None:
+            return None
+        self.identify()
+        failure = classify_exception(exc, boundary=self.route.boundary)
+        return replace(failure, fault=Fault.POLICY)
 
     def _spoken(self, read: ReadReply) -> Failure:
         """What the server itself said of a failure; without a kind it stays unspecified."""
         spoken = read.spoken
         said = spoken and (spoken.failure_kind or spoken.failure_class)
-        kind = said or custom_kind(self.guard.server, "unspecified")
+        kind = said or FailureKind.UNSPECIFIED
         reason = (spoken and spoken.failure_reason) or ""
         return self.failure(kind, reason, source=Source.SERVER)
 
     def _no_verdict(self, reason: str) -> Masked | Retryable:
         failure = self.failure(FailureKind.VERIFIER_ERROR, reason, source=Source.REPLY)
         return self.guard.settler.failed(failure, facts=self.facts)
-
-
-def _is_success(raised: BaseException) -> bool:
-    """Whether an exception only says what a 2xx or 3xx reply says."""
-    return isinstance(raised, HTTPException) and raised.status_code < HTTPStatus.BAD_REQUEST

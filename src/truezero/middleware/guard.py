@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the requests of one wrapped app share; holds nothing of a request."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 from truezero.fields import OwnedFields
 from truezero.middleware.deadline import Deadline
 from truezero.policy import ServerSettings
-from truezero.sessions import Ledger
+from truezero.sessions import CookieSigner, Ledger
 from truezero.settle import Settler
 from truezero.wire.dialect import Dialect
 
@@ -27,6 +28,7 @@ class Guard:
         owned: Fields that a request must not bring along, a server's own included.
         settler: The main path.
         ledger: Which sessions this process seeded.
+        make_ledger: Makes it again, with the session cookies that the app signs.
         deadline: Bounds each call of the app.
         stateful: Whether a lost session voids a verify.
     """
@@ -39,5 +41,6 @@ class Guard:
     owned: OwnedFields
     settler: Settler
     ledger: Ledger
+    make_ledger: Callable[[Sequence[CookieSigner]], Ledger]
     deadline: Deadline
     stateful: bool

@@ -33,7 +33,7 @@ def annotations_by_name(endpoint: object) -> Iterator[tuple[str, object]]:
         return
     try:
         hints = typing.get_type_hints(inspect.unwrap(endpoint))
-    except (NameError, TypeError, AttributeError):
+    except Exception:  # noqa: BLE001 -- annotations are code of anybody's, and may be none
         hints = {}
     for parameter in parameters(endpoint):
         annotation = hints.get(parameter.name, parameter.annotation)

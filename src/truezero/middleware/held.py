@@ -12,10 +12,18 @@ from starlette.types import Message, Send
 
 from truezero.middleware.bodies import header, resized
 from truezero.wire.dialect import Reply
-from truezero.wire.encodings import BodyCorruptError, BodyTooLargeError, decode_body
+from truezero.wire.encodings import (
+    DECODABLE,
+    BodyCorruptError,
+    BodyTooLargeError,
+    decode_body,
+)
 
 START: Final = "http.response.start"
 BODY: Final = "http.response.body"
+
+_PER_CHUNK: Final = 64
+"""Bytes that each message costs beside its body: a bound on bytes must bound empty ones too."""
 
 # Headers that describe the body that is replaced; all others (cookies, CORS) stay in order.
 _OF_THE_BODY: Final = frozenset(
@@ -46,7 +54,7 @@ class HeldReply:
     Attributes:
         start: The ``http.response.start`` message, once sent.
         chunks: The body so far.
-        size: Its length in bytes.
+        size: What it takes, in bytes.
         status: Its status; 0 before its head.
         whole: Whether the last part came.
     """
@@ -71,23 +79,26 @@ class HeldReply:
             if self.start is not None:
                 text = "the app sent a second 'http.response.start'"
                 raise RuntimeError(text)
-            self.start = message
+            # ASGI allows any iterable here, and a generator can be read once only.
+            self.start = {**message, "headers": list(message.get("headers", ()))}
             self.status = int(message["status"])
             return True
         if kind == BODY:
             if self.start is None:
                 text = "the app sent 'http.response.body' before 'http.response.start'"
                 raise RuntimeError(text)
-            self.chunks.append(message)
-            self.size += len(message.get("body", b""))
+            size = len(message.get("body", b""))
             self.whole = not message.get("more_body", False)
+            if size or self.whole:
+                self.chunks.append(message)
+                self.size += size + _PER_CHUNK
             return True
         return False
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The reply's headers, in order; empty before its head."""
-        return [] if self.start is None else list(self.start.get("headers", ()))
+        return [] if self.start is None else list(self.start["headers"])
 
     def add_header(self, pair: tuple[bytes, bytes]) -> None:
         """Add a header at the end."""
@@ -96,7 +107,7 @@ class HeldReply:
 
     def header(self, name: bytes) -> bytes | None:
         """A header of the reply, by lower-case name."""
-        return None if self.start is None else header(self.start.get("headers", ()), name)
+        return None if self.start is None else header(self.start["headers"], name)
 
     def body(self) -> bytes:
         """The body's bytes as the app sent them."""
@@ -106,13 +117,20 @@ class HeldReply:
 
     def plain_body(self, *, limit: int) -> bytes | None:
         """The body without its content-encoding, or ``None`` where it cannot be read."""
-        encoding = (self.header(b"content-encoding") or b"identity").strip().lower()
-        if encoding == b"identity":
+        encoding = self.header(b"content-encoding")
+        if encoding is None:
             return self.body()
-        try:
-            return decode_body(self.body(), encoding=encoding.decode("latin-1"), limit=limit)
-        except (BodyCorruptError, BodyTooLargeError, ValueError):
-            return None
+        names = [name.strip() for name in encoding.decode("latin-1").lower().split(",")]
+        body = self.body()
+        for name in reversed([name for name in names if name not in {"", "identity"}]):
+            if name not in DECODABLE:
+                # Not every word in this header is an encoding; JSON shows itself.
+                return body if body.lstrip()[:1] == b"{" else None
+            try:
+                body = decode_body(body, encoding=name, limit=limit)
+            except (BodyCorruptError, BodyTooLargeError):
+                return None
+        return body
 
     async def let_go(self, send: Send) -> None:
         """Send it on, untouched."""

@@ -3,22 +3,24 @@
 """The inner layer: sees the raw exception before the app's own layers rewrite it.
 
 It changes nothing: every exception goes on. It knows nothing of policy, wire or telemetry.
+Exceptions are noted in three places: around the routing (``InnerLayer``), where the app's own
+exception handlers answer them, and at the handler of each guarded route, below whatever layers
+a route has of its own.
 """
 
-import inspect
-from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from typing import Any, TypeAlias, cast
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truezero.middleware.call import call_of
+from truezero.middleware.layers import inwards, put_within
+from truezero.middleware.noting import noting_handler
 
-Handler: TypeAlias = Callable[[Any, Any], Any]
+_SERVER_ERRORS: tuple[object, ...] = (500, Exception)
 
 
 class InnerLayer:
@@ -34,12 +36,12 @@ class InnerLayer:
             await self.app(scope, receive, send)
             return
         call.facts.context = copy_context()
+        # A layer further out may try again: only the last try counts.
+        call.forget()
         try:
             await self.app(scope, receive, send)
         except BaseException as exc:
-            # The first one is the cause: layers further out turn it into other things.
-            if call.exception is None:
-                call.exception = exc
+            call.note(exc)
             raise
 
 
@@ -53,59 +55,28 @@ def install(app: Starlette) -> bool:
     Returns:
         Whether the layer is in.
     """
-    classes: list[object] = [entry.cls for entry in app.user_middleware]
-    if InnerLayer in classes:
-        return True
     if app.middleware_stack is not None:
         return _install_in_stack(app, app.middleware_stack)
-    app.user_middleware.append(Middleware(InnerLayer))
+    classes: list[object] = [entry.cls for entry in app.user_middleware]
+    if InnerLayer not in classes:
+        app.user_middleware.append(Middleware(InnerLayer))
     for key, handler in list(app.exception_handlers.items()):
-        app.exception_handlers[key] = _noting(handler)
+        app.exception_handlers[key] = noting_handler(handler)
     return True
 
 
 def _install_in_stack(app: Starlette, stack: ASGIApp) -> bool:
     """Put the layer right outside the innermost layer, Starlette's exception handling."""
     outside: object = None
-    inside: object = stack
-    while not isinstance(inside, ExceptionMiddleware):
-        if isinstance(inside, InnerLayer):
+    for layer in inwards(stack):
+        if isinstance(layer, InnerLayer):
             return True
-        outside, inside = inside, getattr(inside, "app", None)
-        if inside is None:
-            return False
-    if outside is None:
-        return False
-    setattr(outside, "app", InnerLayer(inside))  # noqa: B010 -- any layer that has an `app`
-    for key, handler in app.exception_handlers.items():
-        if key not in (500, Exception):  # those two live in the outermost layer
-            inside.add_exception_handler(key, _noting(handler))
-    return True
-
-
-def _noting(handler: Handler) -> Handler:
-    """The same exception handler, which also notes what it handled."""
-    if _is_async(handler):
-
-        async def noted_async(connection: HTTPConnection, exc: Exception) -> Any:  # noqa: ANN401 -- Starlette's own type
-            _note(connection, exc)
-            return await cast("Awaitable[Any]", handler(connection, exc))
-
-        return noted_async
-
-    def noted(connection: HTTPConnection, exc: Exception) -> Any:  # noqa: ANN401 -- Starlette's own type
-        _note(connection, exc)
-        return handler(connection, exc)
-
-    return noted
-
-
-def _is_async(handler: Handler) -> bool:
-    call = getattr(handler, "__call__", None)  # noqa: B004 -- the method itself is asked for
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
-
-
-def _note(connection: HTTPConnection, exc: Exception) -> None:
-    call = call_of(connection.scope)
-    if call is not None and call.handled is None:
-        call.handled = exc
+        if isinstance(layer, ServerErrorMiddleware) and layer.handler is not None:
+            layer.handler = noting_handler(layer.handler)
+        if isinstance(layer, ExceptionMiddleware):
+            for key, handler in app.exception_handlers.items():
+                if key not in _SERVER_ERRORS:
+                    layer.add_exception_handler(key, noting_handler(handler))
+            return put_within(outside, InnerLayer(layer))
+        outside = layer
+    return False

@@ -3,13 +3,15 @@
 """One guarded call from its first byte to its last; knows nothing of what a reply means."""
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
+from functools import partial
 from typing import Final
 
-from starlette.exceptions import HTTPException
+from anyio import CancelScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from truezero.classify import classify_status, is_exit, parse_retry_after
-from truezero.kinds import STAGE_OF, FailureKind, Source, custom_kind
+from truezero.classify import is_exit
+from truezero.kinds import FailureKind, Source
 from truezero.middleware.bodies import (
     ClientGoneError,
     RefusedError,
@@ -20,25 +22,24 @@ from truezero.middleware.bodies import (
     readable,
     resized,
 )
-from truezero.middleware.call import CALL, Call
+from truezero.middleware.call import CALL, CURRENT, Call
 from truezero.middleware.deadline import is_cancellation, is_cancelled_from_outside
 from truezero.middleware.guard import Guard
-from truezero.middleware.held import HeldReply
-from truezero.middleware.routes import GuardedRoute
-from truezero.middleware.rows import refused_fields
+from truezero.middleware.matching import GuardedRoute
+from truezero.middleware.settling import CallSettler
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.wire.dialect import Asked, Reply
-from truezero.wire.requests import top_level_string
 
 # By these an app hands the server a file instead of bytes: the verdict in it would go unseen.
 _FILE_EXTENSIONS: Final = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
-_ROLLOUT_ID: Final = "_ng_rollout_id"
+SESSION_ID: Final = "resources_session_id"
+"""The request field by which a caller names the session itself."""
 _SERVER_ERROR: Final = 500
 _NO_HEADERS: Final = RequestHeaders()
 _CONTENT_ENCODING: Final = frozenset({b"content-encoding"})
 
 
-class Responder(ABC):
+class Responder(CallSettler, ABC):
     """Carries the state of one request; made per request, so that requests never mix."""
 
     def __init__(
@@ -51,17 +52,11 @@ class Responder(ABC):
         receive: Receive,
         send: Send,
     ) -> None:
-        self.guard = guard
-        self.route = route
-        self.call = call
-        self.facts = call.facts
+        super().__init__(guard, route, call)
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.held = HeldReply()
         self.headers = _NO_HEADERS
-        self.body: bytes | None = None
-        """The sanitized body, kept only where a failure would echo it."""
         self._given: bytes | None = None
         self._settled = False
         self._replaced = False
@@ -80,7 +75,17 @@ class Responder(ABC):
         return reply
 
     async def respond(self, app: ASGIApp) -> None:
-        """Read the request, call the app, and answer once."""
+        """Read the request, call the app, and answer once, all within the deadline."""
+        try:
+            await self.guard.deadline.run(partial(self._work, app), call=self.call)
+        except BaseException as exc:
+            if not await self._ended_by(exc):
+                raise
+        else:
+            if not self._settled:
+                await self._silent()
+
+    async def _work(self, app: ASGIApp) -> None:
         settings = self.guard.settings
         self.headers = read_headers(self.scope["headers"])
         try:
@@ -91,87 +96,41 @@ class Responder(ABC):
                 accept=settings.accept_encodings,
             )
         except ClientGoneError:
+            self._settled = True
             self.guard.settler.cancelled(facts=self.facts, shutdown=False)
             return
         except RefusedError as refused:
             await self.refuse(refused)
             return
+        self.arrived = True
         prepared = await self.prepare(read.data)
         if prepared is None:
             return
         self._given = prepared
         scope = self._scope_for(prepared, read)
         del read, prepared  # the app's own copy is the only other one while it runs
-        await self._call(app, scope)
-
-    def failure(self, kind: str, reason: str, *, source: Source) -> Failure:
-        """Build a failure at this boundary's stage."""
-        self.identify()
-        return Failure.of(kind, reason, stage=STAGE_OF[self.route.boundary], source=source)
-
-    def by_exception(self, exc: BaseException) -> Masked | Retryable:
-        """Settle an exception."""
-        self.identify()
-        return self.guard.settler.raised(exc, facts=self.facts)
-
-    def timeout(self) -> Masked | Retryable:
-        """Settle a call whose deadline passed."""
-        seconds = self.guard.deadline.seconds
-        reason = f"no reply within deadline_s={seconds:g}"
-        failure = self.failure(FailureKind.VERIFIER_TIMEOUT, reason, source=Source.DEADLINE)
-        return self.guard.settler.failed(failure, facts=self.facts)
-
-    def broken(self, status: int, raised: BaseException | None) -> Masked | Retryable:
-        """Settle an error status of the app's, by its exception where one was seen."""
-        settler = self.guard.settler
-        if raised is not None and not isinstance(raised, HTTPException):
-            return self.by_exception(raised)
-        after = parse_retry_after((self.held.header(b"retry-after") or b"").decode("latin-1"))
-        failure = classify_status(status, boundary=self.route.boundary, retry_after_s=after)
-        return settler.failed(failure, facts=self.facts)
-
-    def refused_or_passed(self, raised: BaseException | None) -> Masked | Retryable | None:
-        """Settle a 4xx: a broken task row is a failure, a caller's bad request passes."""
-        settler = self.guard.settler
-        if self.guard.settings.row_rejected == "mask":
-            fields = refused_fields(raised, self.held, self.guard.dialect.protocol_fields)
-            if fields:
-                reason = f"the server refused the task's row: {', '.join(fields)}"
-                kind = FailureKind.TASK_DATA_INVALID
-                failure = self.failure(kind, reason, source=Source.STATUS)
-                return settler.failed(failure, facts=self.facts)
-        settler.passed(facts=self.facts)
-        return None
-
-    def raised(self) -> BaseException | None:
-        """What the app's handlers raised, unless the server's rules leave it to the server."""
-        call = self.call
-        if call.exception is not None or call.handled is None:
-            return call.exception
-        own = self.guard.settings.policy_errors
-        names = (f"{c.__module__}.{c.__qualname__}" for c in type(call.handled).__mro__)
-        return None if own and not set(own).isdisjoint(names) else call.handled
+        CURRENT.set(self.call)
+        try:
+            await app(scope, self._replay, self._take)
+        finally:
+            CURRENT.set(None)
 
     async def answer(self, outcome: Masked | Retryable) -> None:
         """Send a failure in place of whatever the app said."""
         self._settled = self._replaced = True
-        asked = self._asked(self.body)
+        self.call.answered()
+        # An open breaker stops the run: no row, whatever the mode says.
+        asked = self._asked(None if self.guard.settler.breaker.stopped else self.body)
         reply = self.guard.dialect.encode(outcome, asked, mode=self.guard.mode)
         await self._reply(await self.dressed(reply, outcome.failure))
 
     async def refuse(self, refused: RefusedError) -> None:
         """Answer a request that cannot be looked into: typed, and the app is not called."""
         self._settled = self._replaced = True
-        kind = custom_kind(self.guard.server, refused.kind)
-        failure = self.failure(kind, refused.reason, source=Source.REQUEST)
+        failure = self.failure(refused.kind, refused.reason, source=Source.REQUEST)
         outcome = self.guard.settler.failed(failure, facts=self.facts)
         typed = self.guard.dialect.encode(outcome, self._asked(None), mode=self.guard.mode)
         await self._reply(Reply(int(refused.status), typed.body, typed.headers))
-
-    def identify(self) -> None:
-        """Look for the rollout's id in the row, on the failure path only."""
-        if self.facts.rollout_id is None and self.body is not None:
-            self.facts.rollout_id = top_level_string(self.body, name=_ROLLOUT_ID)
 
     def _asked(self, body: bytes | None) -> Asked:
         route = self.route
@@ -179,7 +138,9 @@ class Responder(ABC):
 
     async def _reply(self, reply: Reply) -> None:
         self.facts.response_started = True
-        await self.held.replace(reply, self.send)
+        # A scope whose time is up would cut the very reply that says so.
+        with CancelScope(shield=True) if self.call.limit is not None else nullcontext():
+            await self.held.replace(reply, self.send)
         self.facts.response_complete = True
 
     def _scope_for(self, body: bytes, read: RequestBody) -> Scope:
@@ -193,16 +154,6 @@ class Responder(ABC):
         if extensions and not _FILE_EXTENSIONS.isdisjoint(extensions):
             scope["extensions"] = {k: v for k, v in extensions.items() if k not in _FILE_EXTENSIONS}
         return scope
-
-    async def _call(self, app: ASGIApp, scope: Scope) -> None:
-        try:
-            await self.guard.deadline.run(app, scope, self._replay, self._take, call=self.call)
-        except BaseException as exc:
-            if not await self._ended_by(exc):
-                raise
-        else:
-            if not self._settled:
-                await self._silent()
 
     async def _replay(self) -> Message:
         """The body in one message, then the real channel, so that a disconnect is seen."""
@@ -240,10 +191,16 @@ class Responder(ABC):
 
     async def _conclude(self) -> None:
         self._settled = True
+        broken = self.held.status >= _SERVER_ERROR or self.raised() is not None
+        if self.call.disconnected and broken and not self.call.timed_out:
+            self._replaced = True  # nobody is there to read whatever the app says of it
+            self.guard.settler.cancelled(facts=self.facts, shutdown=False)
+            return
         outcome = await self.judge()
         if outcome is not None:
             await self.answer(outcome)
             return
+        self.call.answered()
         self.facts.response_started = True
         await self.held.let_go(self.send)
         self.facts.response_complete = True

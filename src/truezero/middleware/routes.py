@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the routes to guard in a finished app; knows nothing of what guarding does."""
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,201 +9,144 @@ from typing import Final, Literal, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Host, Mount, Router
-from starlette.types import Scope
 
 from truezero.kinds import Boundary
 from truezero.middleware.handlers import asks_for
+from truezero.middleware.layers import inwards
+from truezero.middleware.matching import GuardedRoute, Layer, RouteMap
 from truezero.wire.dialect import Dialect
 
-_ROLLOUT: Final = re.compile(r"/ng-rollout/([A-Za-z0-9][A-Za-z0-9._-]{0,255})(/.*)")
-_MAX_WRAPPERS: Final = 16
-"""How many middlewares around an app are looked through for the app itself."""
+_MAX_MOUNTS: Final = 16
+"""How deep mounts are followed: an app can be mounted in itself."""
 
-Layer: TypeAlias = Literal["inner and outer", "outer only"]
-Endpoint: TypeAlias = object
-
-
-@dataclass(frozen=True, slots=True)
-class GuardedRoute:
-    """One route that is guarded.
-
-    Attributes:
-        template: The full path with its mounts, e.g. ``/env2/verify``.
-        path: The dialect's own path, e.g. ``/verify``.
-        boundary: Which kind of call it is.
-        layer: Which layers see it.
-        endpoint: The handler, or ``None`` where the app does not tell.
-        route: The framework's route object, or ``None``.
-    """
-
-    template: str
-    path: str
-    boundary: Boundary
-    layer: Layer = "outer only"
-    endpoint: Endpoint = None
-    route: Endpoint = None
+ExtraRoutes: TypeAlias = Mapping[Literal["seed", "verify", "close", "run"], Sequence[str]]
 
 
 @dataclass(slots=True)
-class RouteMap:
-    """Which paths are guarded, by full path; ``patterns`` hold mounts with parameters."""
+class Survey:
+    """What was found in an app.
 
-    exact: dict[str, GuardedRoute] = field(default_factory=dict[str, GuardedRoute])
-    patterns: list[tuple[re.Pattern[str], GuardedRoute]] = field(
-        default_factory=list[tuple[re.Pattern[str], GuardedRoute]]
-    )
+    Attributes:
+        routes: The guarded routes.
+        apps: Every Starlette or FastAPI app in it, itself and mounted ones.
+    """
 
-    def add(self, route: GuardedRoute) -> None:
-        """Guard a route; one that names its handler wins over one that does not."""
-        if "{" in route.template:
-            pattern = re.sub(r"\\\{[^{}]*\\\}", "[^/]+", re.escape(route.template))
-            self.patterns.append((re.compile(pattern), route))
-        elif route.endpoint is not None or route.template not in self.exact:
-            self.exact[route.template] = route
+    routes: RouteMap = field(default_factory=RouteMap)
+    apps: list[Starlette] = field(default_factory=list[Starlette])
 
-    def match(self, scope: Scope) -> tuple[GuardedRoute, str | None] | None:
-        """The guarded route that this request goes to, and its rollout id.
-
-        Takes ``root_path`` and NeMo Gym's ``/ng-rollout/<id>`` prefix off first.
-        """
-        path: str = scope["path"]
-        route = self.exact.get(path)
-        if route is not None:
-            return route, None
-        root: str = scope.get("root_path", "")
-        if root and path.startswith(root):
-            path = path[len(root) :]
-            route = self.exact.get(path)
-            if route is not None:
-                return _under(route, scope), None
-        rollout = _ROLLOUT.fullmatch(path) if path.startswith("/ng-rollout/") else None
-        if rollout is not None:
-            path = rollout[2]
-            route = self.exact.get(path)
-        if route is None:
-            route = next((r for p, r in self.patterns if p.fullmatch(path)), None)
-        return None if route is None else (route, rollout[1] if rollout else None)
-
-    def routes(self) -> list[GuardedRoute]:
-        """All guarded routes, by template."""
-        every = [*self.exact.values(), *(route for _, route in self.patterns)]
-        return sorted(every, key=lambda route: route.template)
-
-
-def _under(route: GuardedRoute, scope: Scope) -> GuardedRoute:
-    """Name a route by its mount where the middleware itself lives inside the mounted app."""
-    mounted = scope.get("root_path", "").removeprefix(scope.get("app_root_path", ""))
-    if not mounted or "app_root_path" not in scope:
-        return route
-    return GuardedRoute(
-        mounted + route.template, route.path, route.boundary, route.layer, route.endpoint
-    )
+    def size(self) -> int:
+        """How many routes its apps have now: one that grew wants another look."""
+        return sum(len(app.routes) for app in self.apps)
 
 
 def find_starlette(app: object) -> Starlette | None:
     """The Starlette or FastAPI app inside ``app``, looking through middlewares around it."""
-    for _ in range(_MAX_WRAPPERS):
-        if isinstance(app, Starlette):
-            return app
-        app = getattr(app, "app", None)
-        if app is None:
-            break
-    return None
+    return next((layer for layer in inwards(app) if isinstance(layer, Starlette)), None)
+
+
+def _find_router(app: object) -> Router | None:
+    """The router inside the layers of a mount."""
+    return next((layer for layer in inwards(app) if isinstance(layer, Router)), None)
 
 
 def survey(
-    app: object,
-    dialect: Dialect,
-    extra: Mapping[Literal["seed", "verify", "close", "run"], Sequence[str]],
-    *,
-    install: Callable[[Starlette], bool],
-) -> tuple[RouteMap, list[Starlette]]:
+    app: object, dialect: Dialect, extra: ExtraRoutes, *, install: Callable[[Starlette], bool]
+) -> Survey:
     """Find the guarded routes of an app and of all apps mounted in it; install the inner layer.
 
     The dialect's own paths are guarded under each mount even where no such route is known (yet):
     a 404 passes through anyway. ``extra`` adds paths of a server's own.
     """
-    known = RouteMap()
-    apps: list[Starlette] = []
+    found = Survey()
     paths = {
         path: spec.boundary for path, spec in dialect.routes.items() if not spec.request_fields
     }
     paths |= {path: Boundary(boundary) for boundary, own in extra.items() for path in own}
-    for prefix, routes, inner in _apps(app, "", _Found(apps, install)):
-        layer: Layer = "inner and outer" if inner else "outer only"
+    for place in _apps(app, _Place("", layered=False), found, install):
+        layer: Layer = "inner and outer" if place.layered else "outer only"
         for path, boundary in paths.items():
-            known.add(GuardedRoute(prefix + path, path, boundary, layer))
-        posts = list(_posts(routes))
-        taken = {path for path, _, _ in posts}
+            found.routes.add(GuardedRoute(place.prefix + path, path, boundary, layer))
+        posts = list(_posts(place.routes))
+        bare = {path.rstrip("/"): endpoint for path, endpoint, _ in posts}
         for path, endpoint, route in posts:
-            known_as = _known_as(path, endpoint, dialect, paths, taken)
+            known_as = _known_as(path.rstrip("/"), endpoint, dialect, paths, bare)
             if known_as is not None:
                 name, boundary = known_as
-                known.add(GuardedRoute(prefix + path, name, boundary, layer, endpoint, route))
-    return known, apps
+                template = place.prefix + path
+                found.routes.add(GuardedRoute(template, name, boundary, layer, endpoint, route))
+    return found
 
 
 def _known_as(
     path: str,
-    endpoint: Endpoint,
+    endpoint: object,
     dialect: Dialect,
     paths: Mapping[str, Boundary],
-    taken: set[str],
+    bare: Mapping[str, object],
 ) -> tuple[str, Boundary] | None:
     """Which of the dialect's routes this one is.
 
-    A router's prefix before it does not matter, unless the app has the bare path as well: then
-    the prefixed one is something else, a tool perhaps.
+    A router's prefix before it does not matter, unless the app has the bare path as well with
+    another handler: then the prefixed one is something else, a tool perhaps.
     """
     if path in paths:
         return path, paths[path]
     for name, spec in dialect.routes.items():
-        if not path.endswith(name) or (path != name and name in taken):
+        another = path != name and bare.get(name, endpoint) is not endpoint
+        if not path.endswith(name) or another:
             continue
         if not spec.request_fields or asks_for(endpoint, spec.request_fields):
             return name, spec.boundary
     return None
 
 
-@dataclass(slots=True)
-class _Found:
-    apps: list[Starlette]
-    install: Callable[[Starlette], bool]
+@dataclass(frozen=True, slots=True)
+class _Place:
+    prefix: str
+    layered: bool
+    routes: Sequence[BaseRoute] = ()
+    depth: int = 0
 
 
 def _apps(
-    app: object, prefix: str, found: _Found, *, within: bool = False
-) -> Iterator[tuple[str, Iterable[BaseRoute], bool]]:
-    """Each app and mounted app: its path prefix, its routes, and whether it has an inner layer."""
+    app: object, place: _Place, found: Survey, install: Callable[[Starlette], bool]
+) -> Iterator[_Place]:
+    """Each app and mounted app: its path's prefix, its routes, and whether it has the layer."""
+    layered, prefixes = place.layered, {place.prefix}
+    routes: Sequence[BaseRoute] = ()
     starlette = find_starlette(app)
-    inner = within
-    routes: Iterable[BaseRoute] = ()
     if starlette is not None:
-        if starlette in found.apps:
-            return
-        found.apps.append(starlette)
-        inner = found.install(starlette)
+        if starlette not in found.apps:
+            found.apps.append(starlette)
+        layered = install(starlette)
         routes = starlette.routes
-    elif isinstance(app, Router):
+        # FastAPI sets its own root_path on the scope, behind this layer.
+        prefixes.add(place.prefix + str(getattr(starlette, "root_path", "") or "").rstrip("/"))
+    elif (router := _find_router(app)) is not None:
         # Its exceptions pass through the app that holds it, which has the layer.
-        routes = app.routes
-    yield prefix, routes, inner
+        routes = router.routes
+    for prefix in prefixes:
+        yield _Place(prefix, layered, routes)
+        if place.depth < _MAX_MOUNTS:
+            for inside, path in _mounts(routes):
+                below = _Place(prefix + path, layered, depth=place.depth + 1)
+                yield from _apps(inside, below, found, install)
+
+
+def _mounts(routes: Sequence[BaseRoute]) -> Iterator[tuple[object, str]]:
     for route in _opened(routes):
         whole = getattr(route, "original_route", route)
-        if isinstance(whole, Mount):
-            yield from _apps(
-                getattr(route, "app", None), f"{prefix}{_path(route)}", found, within=inner
-            )
-        elif isinstance(whole, Host):
-            yield from _apps(getattr(route, "app", None), prefix, found, within=inner)
+        if isinstance(whole, Mount | Host):
+            path = "" if isinstance(whole, Host) else _path(route).rstrip("/")
+            yield getattr(route, "app", None), path
 
 
-def _posts(routes: Iterable[BaseRoute]) -> Iterator[tuple[str, Endpoint, Endpoint]]:
-    """The path, handler and route of each POST route."""
+def _posts(routes: Sequence[BaseRoute]) -> Iterator[tuple[str, object, object]]:
+    """The path, handler and route of each route that takes more than reading."""
     for route in _opened(routes):
         methods = getattr(route, "methods", None)
         endpoint = getattr(route, "endpoint", None)
-        if endpoint is not None and (not methods or "POST" in methods):
+        if endpoint is not None and (not methods or methods & {"POST", "PUT", "PATCH"}):
             yield _path(route), endpoint, route
 
 
@@ -213,7 +155,7 @@ def _path(route: object) -> str:
     return path if isinstance(path, str) else ""
 
 
-def _opened(routes: Iterable[BaseRoute]) -> Iterable[object]:
+def _opened(routes: Sequence[BaseRoute]) -> Iterable[object]:
     """The routes with FastAPI's included routers opened, which it keeps as one route each."""
     opened = getattr(sys.modules.get("fastapi.routing"), "iter_route_contexts", None)
     return routes if opened is None else opened(routes)

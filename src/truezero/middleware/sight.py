@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
-from starlette.requests import HTTPConnection
 
 from truezero.kinds import Boundary
 from truezero.middleware.discards import only_discards
-from truezero.middleware.handlers import annotations, parameters
-from truezero.middleware.routes import GuardedRoute
+from truezero.middleware.matching import GuardedRoute
+from truezero.sessions import CookieSigner
 
 _SEED: Final = "seed_session"
 
@@ -27,10 +27,8 @@ def reads_session(endpoint: object, route: object) -> bool:
     dependant = getattr(route, "dependant", None)
     if dependant is not None:
         return _depends_on_session(dependant)
-    if any(_is_connection(annotation) for annotation in annotations(endpoint)):
-        return True
-    # Without annotations it is Starlette's form: one parameter, the request.
-    return not list(annotations(endpoint)) and bool(parameters(endpoint))
+    # Starlette gives every handler the request, however it is annotated.
+    return endpoint is not None
 
 
 def keeps_state(routes: Iterable[GuardedRoute], default_seeds: frozenset[str]) -> bool:
@@ -54,18 +52,27 @@ def keeps_state(routes: Iterable[GuardedRoute], default_seeds: frozenset[str]) -
     )
 
 
-def session_signers(apps: Iterable[Starlette]) -> list[tuple[str, str, int | None]]:
+def session_signers(apps: Iterable[Starlette]) -> list[CookieSigner]:
     """Name, key and age in seconds of the session cookies that the apps sign."""
-    found: list[tuple[str, str, int | None]] = []
+    found: list[CookieSigner] = []
     for app in apps:
         for entry in app.user_middleware:
             if isinstance(entry.cls, type) and issubclass(entry.cls, SessionMiddleware):
-                given = inspect.signature(SessionMiddleware).bind(app, *entry.args, **entry.kwargs)
-                given.apply_defaults()
-                values = given.arguments
-                key = str(values["secret_key"])
-                found.append((values["session_cookie"], key, values["max_age"]))
+                signer = _signer(app, entry)
+                if signer is not None:
+                    found.append(signer)
     return found
+
+
+def _signer(app: Starlette, entry: Middleware) -> CookieSigner | None:
+    """What a session middleware signs with; ``None`` for one with arguments of its own."""
+    try:
+        given = inspect.signature(SessionMiddleware).bind(app, *entry.args, **entry.kwargs)
+    except TypeError:
+        return None
+    given.apply_defaults()
+    values = given.arguments
+    return values["session_cookie"], str(values["secret_key"]), values["max_age"]
 
 
 def _server(endpoint: object) -> object:
@@ -94,7 +101,3 @@ def _depends_on_session(dependant: object) -> bool:
     if getattr(dependant, "cookie_params", None):
         return True
     return any(_depends_on_session(d) for d in getattr(dependant, "dependencies", ()))
-
-
-def _is_connection(annotation: object) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, HTTPConnection)

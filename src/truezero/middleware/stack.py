@@ -4,40 +4,38 @@
 
 ::
 
-    request -> TrueZeroMiddleware -> the app's own layers -> InnerLayer -> routes
+    request -> TrueZeroMiddleware -> the app's own layers -> InnerLayer -> routes -> handlers
 """
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Unpack, final
+from typing import Unpack, final
 from weakref import ReferenceType, WeakKeyDictionary
 
 from starlette.applications import Starlette
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from truezero.coverage import Coverage, CoverageCounter
+from truezero.coverage import Coverage
 from truezero.errors import ConfigurationError
-from truezero.middleware.asgi import require_asgi
-from truezero.middleware.call import CALL, Call
-from truezero.middleware.deadline import Deadline
+from truezero.kinds import GRADED
+from truezero.middleware.announce import announce
+from truezero.middleware.assembly import assemble
+from truezero.middleware.call import Call, call_of
+from truezero.middleware.checks import Refusal, require_asgi
 from truezero.middleware.episode import EpisodeResponder
 from truezero.middleware.graded import GradedResponder
-from truezero.middleware.guard import Guard
 from truezero.middleware.inner import install
-from truezero.middleware.routes import GuardedRoute, RouteMap, find_starlette, survey
+from truezero.middleware.layers import inwards
+from truezero.middleware.matching import UNGUARDED_METHODS, GuardedRoute
+from truezero.middleware.noting import note_at
+from truezero.middleware.routes import Survey, find_starlette, survey
 from truezero.middleware.sight import keeps_state, session_signers
-from truezero.policy import Breaker, Policy, load_settings
+from truezero.policy import Breaker, Policy, Settings
 from truezero.policy.schema import ServerOptions
-from truezero.sessions import CookieSigner, Ledger, LedgerStore, MemoryStore
-from truezero.settle import GRADED, Settler
-from truezero.telemetry import CallFacts, MeterProvider, Telemetry, TracerProvider
+from truezero.sessions import LedgerStore
+from truezero.telemetry import CallFacts, MeterProvider, TracerProvider
 from truezero.wire.dialect import Dialect
-from truezero.wire.dialects import dialect_of, mode_of
-
-_LAYERS: Final = 64
-_log: Final = logging.getLogger("truezero")
 
 
 @final
@@ -55,8 +53,8 @@ class TrueZeroMiddleware:
         breaker: When a mask rate raises the alarm: ``window``, ``bound``, ``minimum``, ``on_trip``.
         dialect: ``nemo_gym``, ``plain``, or a :class:`~truezero.wire.dialect.Dialect`.
         mode: One of the dialect's modes; its first by default (``mask`` for ``nemo_gym``).
-        config: A ``truezero.yaml`` or ``.toml``, or the same as a mapping; by default what
-            ``TRUEZERO_CONFIG`` names, if anything.
+        config: A ``truezero.yaml`` or ``.toml``, the same as a mapping, or what
+            ``load_settings`` made of it; by default what ``TRUEZERO_CONFIG`` names, if anything.
         store: Where sessions are remembered; this process's memory by default.
         tracer_provider: Where spans go; the process's by default.
         meter_provider: Where metrics go; the process's by default.
@@ -76,84 +74,95 @@ class TrueZeroMiddleware:
         breaker: Mapping[str, object] | None = None,
         dialect: str | Dialect | None = None,
         mode: str | None = None,
-        config: Path | str | Mapping[str, object] | None = None,
+        config: Settings | Path | str | Mapping[str, object] | None = None,
         store: LedgerStore | None = None,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         **options: Unpack[ServerOptions],
     ) -> None:
         require_asgi(app)
-        if not server.strip():
-            problem = f"give the server's name as a non-empty string, not {server!r}"
-            raise ConfigurationError("server", problem)
-        loaded = load_settings(config)
-        named = dialect if isinstance(dialect, str) else None
-        settings = loaded.for_server(
-            server, policy=policy, breaker=breaker, dialect=named, mode=mode, **options
-        )
-        spoken = dialect_of(settings.dialect if dialect is None else dialect)
         self.app = app
-        self._counter = CoverageCounter(server=server, log_every=settings.coverage_log_every)
-        settler = Settler(
-            policy=settings.policy,
-            telemetry=Telemetry(
-                server=server, tracer_provider=tracer_provider, meter_provider=meter_provider
-            ),
-            coverage=self._counter,
-            breaker=settings.breaker.create(),
-        )
-        self._server = server
-        self._settings = settings
-        self._store = store or MemoryStore(max_sessions=settings.max_sessions)
-        self._secret = loaded.secret.get_secret_value() if loaded.secret else None
-        spoken_mode = mode_of(spoken, settings.mode)
-        self._guard = Guard(
-            server=server,
-            settings=settings,
-            dialect=spoken,
-            mode=spoken_mode,
-            echoes=spoken_mode in spoken.echoing,
-            owned=spoken.owned.extended(frozenset(settings.owned_fields)),
-            settler=settler,
-            ledger=self._ledger(()),
-            deadline=Deadline(settings.deadline_s),
-            stateful=settings.stateful is True,
-        )
-        self._routes = RouteMap()
-        self._surveyed = False
+        self._survey = Survey()
+        self._unbuilt: list[Starlette] = []
         # Inside an app's own stack the app is not known before its first scope comes by.
-        if find_starlette(app) is not None or not _is_inside_a_stack(app):
-            self.look_at(app)
+        self._waits = find_starlette(app) is None and _is_inside_a_stack(app)
+        self._refusal: Refusal | None = None
+        try:
+            self._guard = assemble(
+                server,
+                policy=policy,
+                breaker=breaker,
+                dialect=dialect,
+                mode=mode,
+                config=config,
+                store=store,
+                tracer_provider=tracer_provider,
+                meter_provider=meter_provider,
+                **options,
+            )
+        except ConfigurationError as mistake:
+            if not self._waits:
+                raise
+            self._refusal, self._waits = Refusal(mistake), False
+            return
+        if not self._waits:
+            self._look_at(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Guard a verify, seed or close; anything else passes through as the same objects."""
-        if not self._surveyed and "app" in scope:
-            self.look_at(scope["app"])
-        if scope["type"] == "http" and scope["method"] == "POST" and CALL not in scope:
-            found = self._routes.match(scope)
-            if found is not None:
+        if self._refusal is not None:
+            await self._refusal(scope, receive, send)
+            return
+        if self._waits and "app" in scope:
+            self._waits = False
+            self._look_at(scope["app"])
+        if self._unbuilt:
+            self._catch_up()
+        if scope["type"] == "http" and scope["method"] not in UNGUARDED_METHODS:
+            found = self._find(scope)
+            if found is not None and call_of(scope) is None:
                 await self._respond(found, scope, receive, send)
                 return
         await self.app(scope, receive, send)
         if scope["type"] == "lifespan":
-            self._counter.close()
+            self._guard.settler.coverage.close()
 
-    def look_at(self, app: object) -> None:
+    def _look_at(self, app: object) -> None:
         """Find the guarded routes of an app, put the inner layer in, and say what is guarded."""
         guard = self._guard
-        self._routes, apps = survey(app, guard.dialect, guard.settings.routes, install=install)
-        if apps:
-            self._surveyed = True
-            for each in apps:
-                _guarded[each] = ReferenceType(self)
-        guard.ledger = self._ledger(session_signers(apps))
+        self._survey = survey(app, guard.dialect, guard.settings.routes, install=install)
+        self._size, self._root = self._survey.size(), app
+        self._unbuilt = list(self._survey.apps)
+        for each in self._survey.apps:
+            _guarded[each] = ReferenceType(self)
+        routes = self._survey.routes.routes()
+        for route in routes:
+            if route.route is not None:
+                note_at(route.route)
+        guard.ledger = guard.make_ledger(session_signers(self._survey.apps))
         if guard.settings.stateful == "auto":
-            guard.stateful = keeps_state(self._routes.routes(), guard.dialect.default_seeds)
-        self._announce()
+            guard.stateful = keeps_state(routes, guard.dialect.default_seeds)
+        announce(guard, routes, surveyed=bool(self._survey.apps))
+
+    def _catch_up(self) -> None:
+        """Note exception handlers that were registered since, until the stacks are built."""
+        self._unbuilt = [app for app in self._unbuilt if app.middleware_stack is None]
+        for app in self._unbuilt:
+            install(app)
+
+    def _find(self, scope: Scope) -> tuple[GuardedRoute, str | None] | None:
+        routes = self._survey.routes
+        found = routes.match(scope)
+        if found is not None or not routes.may_match(scope["path"]):
+            return found
+        if self._survey.size() != self._size:  # an app that grew since: a mount, a router
+            self._look_at(self._root)
+            found = self._survey.routes.match(scope)
+        return found
 
     def coverage(self) -> Coverage:
         """A snapshot of the counters: seen, scored, masked and failed, by kind."""
-        return self._counter.snapshot()
+        return self._guard.settler.coverage.snapshot()
 
     @property
     def breaker(self) -> Breaker:
@@ -163,7 +172,7 @@ class TrueZeroMiddleware:
     @property
     def routes(self) -> list[GuardedRoute]:
         """What is guarded, and by which layers."""
-        return self._routes.routes()
+        return self._survey.routes.routes()
 
     async def _respond(
         self, found: tuple[GuardedRoute, str | None], scope: Scope, receive: Receive, send: Send
@@ -180,43 +189,6 @@ class TrueZeroMiddleware:
         responder = kind(self._guard, route, Call(facts), scope=scope, receive=receive, send=send)
         await responder.respond(self.app)
 
-    def _ledger(self, signers: Sequence[CookieSigner]) -> Ledger:
-        settings = self._settings
-        return Ledger(
-            server=self._server,
-            store=self._store,
-            secret=self._secret,
-            ttl_s=settings.session_ttl_s,
-            cookie_signers=signers,
-        )
-
-    def _announce(self) -> None:
-        """Say at start what is guarded, how, and what is not."""
-        guard = self._guard
-        named = [route for route in self._routes.routes() if route.endpoint is not None]
-        for route in named:
-            _log.info(
-                "%s: %s is guarded as %s (%s)",
-                guard.server,
-                route.template,
-                route.boundary,
-                route.layer,
-            )
-        _log.info(
-            "%s: dialect %s, mode %s, deadline_s %g, %s",
-            guard.server,
-            guard.dialect.name,
-            guard.mode,
-            guard.deadline.seconds,
-            "a lost session voids a verify" if guard.stateful else "sessions only annotate",
-        )
-        if self._surveyed and not any(route.boundary in GRADED for route in named):
-            _log.warning(
-                "%s: the app has no verify route that is guarded; name it with "
-                "routes={'verify': ['/path']}",
-                guard.server,
-            )
-
 
 def wrap(
     app: ASGIApp,
@@ -226,7 +198,7 @@ def wrap(
     breaker: Mapping[str, object] | None = None,
     dialect: str | Dialect | None = None,
     mode: str | None = None,
-    config: Path | str | Mapping[str, object] | None = None,
+    config: Settings | Path | str | Mapping[str, object] | None = None,
     store: LedgerStore | None = None,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
@@ -268,14 +240,33 @@ def coverage(app: object) -> Coverage:
     Raises:
         ConfigurationError: truezero does not guard this app (yet).
     """
+    return _middleware_of(app, "coverage(app)").coverage()
+
+
+def reset_breaker(app: object) -> None:
+    """Close an open breaker, so that verifies are answered again.
+
+    Args:
+        app: As for :func:`coverage`.
+
+    Raises:
+        ConfigurationError: truezero does not guard this app (yet).
+    """
+    _middleware_of(app, "reset_breaker(app)").breaker.reset()
+
+
+def _middleware_of(app: object, where: str) -> TrueZeroMiddleware:
     guarded = app if isinstance(app, TrueZeroMiddleware) else None
     if isinstance(app, Starlette):
         known = _guarded.get(app)
         guarded = None if known is None else known()
     if guarded is None:
-        problem = "truezero does not guard this app (yet); give what wrap() returned"
-        raise ConfigurationError("coverage(app)", problem)
-    return guarded.coverage()
+        problem = (
+            "truezero does not guard this app; give what wrap() returned, or the app that the "
+            "middleware was added to once it has started"
+        )
+        raise ConfigurationError(where, problem)
+    return guarded
 
 
 # Weak both ways: the middleware holds its app.
@@ -284,10 +275,4 @@ _guarded: WeakKeyDictionary[Starlette, ReferenceType[TrueZeroMiddleware]] = Weak
 
 def _is_inside_a_stack(app: object) -> bool:
     """Whether ``app`` is the next layer of an app's own stack, not a whole app."""
-    for _ in range(_LAYERS):
-        if isinstance(app, ExceptionMiddleware):
-            return True
-        app = getattr(app, "app", None)
-        if app is None:
-            break
-    return False
+    return any(isinstance(layer, ExceptionMiddleware) for layer in inwards(app))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, final
 
 from truezero.errors import ConfigurationError
+from truezero.policy.mistakes import shown
 
 WINDOW_LIMIT: Final = 1_000_000
 """Most verifies that a breaker can remember (one byte-sized reference each)."""
@@ -148,4 +149,4 @@ class Breaker:
 def _require(name: str, value: object, holds: bool, right: str) -> None:  # noqa: FBT001 -- the fact itself
     if not holds:
         where = f"breaker.{name}"
-        raise ConfigurationError(where, f"{value!r} is not allowed; it takes {right}")
+        raise ConfigurationError(where, f"{shown(value)} is not allowed; it takes {right}")

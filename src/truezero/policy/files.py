@@ -11,7 +11,7 @@ from typing import Final, cast
 import yaml
 
 from truezero.errors import ConfigurationError
-from truezero.policy.mistakes import KeyPath, Place
+from truezero.policy.mistakes import KeyPath, Place, shown
 
 FILE_LIMIT: Final = 1024 * 1024
 """Largest configuration file, in bytes."""
@@ -66,6 +66,8 @@ def _text(path: Path) -> str:
             content = file.read(FILE_LIMIT + 1)
     except OSError as error:
         raise ConfigurationError(name, f"cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigurationError(name, f"is no file's name: {error}") from error
     if len(content) > FILE_LIMIT:
         raise ConfigurationError(name, f"is larger than {FILE_LIMIT} bytes")
     try:
@@ -78,14 +80,29 @@ def _text(path: Path) -> str:
 def _toml(text: str, name: str) -> object:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(name, f"is no valid TOML: {error}") from error
 
 
+class _Loader(yaml.SafeLoader):
+    """The safe loader in Python (its C twin would need libyaml at run time); all errors have lines."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002 -- its signature
+        """Build a value; one that does not fit its tag is an error with a line, as all others."""
+        try:
+            return cast("object", super().construct_object(node, deep=deep))  # pyright: ignore[reportUnknownMemberType] -- its stub
+        except (yaml.YAMLError, RecursionError):
+            raise
+        except Exception as error:
+            # Constructors take a scalar for well-formed: any exception of theirs says it is not.
+            kind = node.tag.rpartition(":")[2]
+            problem = f"{shown(node.value)} is no {kind}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
+
 def _yaml(text: str, name: str) -> tuple[object, yaml.Node | None]:
-    # The safe loader in Python: its C twin would need libyaml at run time.
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
             return None, None

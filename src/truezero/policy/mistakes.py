@@ -78,8 +78,16 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def shown(value: object) -> str:
-    """Show a value in a message, cut to a readable length."""
-    return reprlib.repr(value)
+    """Show a value in a message, cut to a readable length; one that cannot be shown, by its type."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # noqa: BLE001 -- a repr runs anybody's code, and integers can be too long for it
+        return f"<{type(value).__name__}>"
+
+
+def spelled(key: object) -> str:
+    """Spell a key of any type as part of a path."""
+    return key if isinstance(key, str) else shown(key)
 
 
 def listed(words: Iterable[str]) -> str:

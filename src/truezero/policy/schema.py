@@ -5,7 +5,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, TypeAlias, TypedDict, cast
 
 from pydantic import (
     AfterValidator,
@@ -24,8 +24,11 @@ MIB: Final = 1024 * 1024
 ROUTED: Final = ("seed", "verify", "close", "run")
 """Boundaries that have routes; tools are the app's other POST routes."""
 
+PROTOCOL_FIELDS: Final = frozenset({"response", "responses_create_params"})
+"""Request fields that the caller sends to be graded: no setting may have them stripped."""
+
 RoutedBoundary: TypeAlias = Literal["seed", "verify", "close", "run"]
-_PATH = re.compile(r"/[^\s?#]*")
+_PATH = re.compile(r"/([^\s?#{}]|\{[A-Za-z_]\w*(:[A-Za-z_]\w*)?\})*", re.ASCII)
 _QUALIFIED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -43,6 +46,21 @@ def _spelled(pattern: re.Pattern[str]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def _ordered(value: object) -> object:
+    # Pydantic takes a set for a tuple, and which of its two is the lower end nobody knows.
+    if value is not None and not isinstance(value, list | tuple):
+        message = "no list"
+        raise ValueError(message)
+    return cast("object", value)
+
+
+def _removable(names: frozenset[str]) -> frozenset[str]:
+    if names & PROTOCOL_FIELDS:
+        message = "stripping it would take the answer away"
+        raise ValueError(message)
+    return names
 
 
 def _ascending(pair: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -132,11 +150,14 @@ class ServerKeys(BaseModel):
     accept_encodings: Annotated[tuple[Literal["gzip", "deflate"], ...], BeforeValidator(_words)] = (
         Field(default=(), description="a list of 'gzip' and 'deflate'")
     )
-    reward_range: Annotated[tuple[_Number, _Number] | None, AfterValidator(_ascending)] = Field(
-        default=None, description="two numbers, the lower first, e.g. [0, 1]"
-    )
-    owned_fields: Annotated[frozenset[_Text], BeforeValidator(_words)] = Field(
-        default=frozenset(), description="a list of field names"
+    reward_range: Annotated[
+        tuple[_Number, _Number] | None, BeforeValidator(_ordered), AfterValidator(_ascending)
+    ] = Field(default=None, description="a list of two numbers, the lower first, e.g. [0, 1]")
+    owned_fields: Annotated[
+        frozenset[_Text], BeforeValidator(_words), AfterValidator(_removable)
+    ] = Field(
+        default=frozenset(),
+        description="a list of field names, but not 'response' or 'responses_create_params'",
     )
     policy_errors: Annotated[
         tuple[Annotated[_Text, _spelled(_QUALIFIED)], ...], BeforeValidator(_words)
@@ -149,10 +170,10 @@ class ServerKeys(BaseModel):
     ] = Field(
         default_factory=lambda: MappingProxyType({}),
         description="seed, verify, close or run -> a list of paths that begin with '/', "
-        "each path once",
+        "each path once, braces only around a parameter",
     )
     session_ttl_s: _Number = Field(
-        default=86_400.0, gt=0, le=31_536_000, description="seconds, more than 0, at most 31536000"
+        default=604_800.0, gt=0, le=31_536_000, description="seconds, more than 0, at most 31536000"
     )
     max_sessions: _Count = Field(
         default=1_000_000, ge=1, le=100_000_000, description="a whole number, 1 to 100000000"
@@ -181,7 +202,8 @@ class ServerSettings(ServerKeys):
         policy_errors: Qualified names of exceptions that belong to the model's input: the
             server's own way to answer them stands.
         routes: Boundary -> paths, beside those that the dialect knows.
-        session_ttl_s: How long a session is remembered after its last use, in seconds.
+        session_ttl_s: How long a session is remembered from its seed, in seconds; a check that
+            finds its record lets that time start anew.
         max_sessions: How many sessions are remembered.
         coverage_log_every: Coverage is logged once per so many verifies; 0: never.
         policy: What is done about each kind of failure.

@@ -9,7 +9,7 @@ from typing import Final, cast
 from pydantic import BaseModel, ValidationError
 
 from truezero.kinds import BARE_ON_THE_WIRE, slug
-from truezero.policy.mistakes import KeyPath, Mistake, did_you_mean, listed, shown
+from truezero.policy.mistakes import KeyPath, Mistake, did_you_mean, listed, shown, spelled
 from truezero.policy.schema import ROUTED, BreakerKeys, BreakerSettings, ServerKeys
 from truezero.policy.table import KNOWN_KINDS, Policy, find_mistakes
 
@@ -54,7 +54,7 @@ def read_layer(data: Mapping[object, object]) -> tuple[Layer, list[Mistake]]:
     Returns:
         What it says without the keys at fault, and what is wrong with those.
     """
-    mistakes = [Mistake((str(key),), _unknown_top(key)) for key in data if key not in SECTIONS]
+    mistakes = [Mistake((spelled(key),), _unknown_top(key)) for key in data if key not in SECTIONS]
     common = Section(
         keys=_read_model(ServerKeys, data.get("defaults", {}), ("defaults",), mistakes),
         policy=_read_policy(data.get("policy", {}), ("policy",), mistakes),
@@ -133,7 +133,7 @@ def _mapping(data: object, path: KeyPath, mistakes: list[Mistake]) -> dict[str, 
         return {}
     given = cast("Mapping[object, object]", data)
     no_text = [key for key in given if not isinstance(key, str)]
-    mistakes += [Mistake((*path, str(key)), "is no text; quote the key") for key in no_text]
+    mistakes += [Mistake((*path, spelled(key)), "is no text; quote the key") for key in no_text]
     return {key: value for key, value in given.items() if isinstance(key, str)}
 
 
@@ -208,7 +208,7 @@ def _unknown_top(key: object) -> str:
         return _SECRET
     if key in PLAIN_KEYS:
         return f"unknown key; for all servers, put it under 'defaults': defaults.{key}"
-    return f"unknown key{did_you_mean(str(key), SECTIONS) or f'; use {listed(SECTIONS)}'}"
+    return f"unknown key{did_you_mean(spelled(key), SECTIONS) or f'; use {listed(SECTIONS)}'}"
 
 
 _SECRET: Final = "a secret has no place here; set the variable TRUEZERO_SECRET"  # noqa: S105 -- a message

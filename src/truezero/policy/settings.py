@@ -7,15 +7,17 @@ Knows nothing of what the settings do.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Unpack, cast
 
 from pydantic import SecretStr
 
+from truezero.errors import ConfigurationError
 from truezero.kinds import slug
 from truezero.policy.files import read_file
-from truezero.policy.mistakes import KeyPath, Mistake, Place, refuse
+from truezero.policy.mistakes import KeyPath, Mistake, Place, refuse, shown
 from truezero.policy.schema import BreakerSettings, ServerOptions, ServerSettings
 from truezero.policy.sections import Layer, Section, merge, read_layer, read_section
 from truezero.policy.table import Policy
@@ -96,14 +98,14 @@ class Settings:
 
 
 def load_settings(
-    source: Path | str | Mapping[str, object] | None = None,
+    source: os.PathLike[str] | str | Mapping[str, object] | None = None,
     *,
     env: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read and check the whole configuration.
 
     Args:
-        source: A YAML or TOML file, a mapping of the same shape, or ``None``: the file that
+        source: The path of a YAML or TOML file, a mapping of the same shape, or ``None``: the file that
             ``TRUEZERO_CONFIG`` names, if it does.
         env: The environment; by default the process's own.
 
@@ -121,17 +123,28 @@ def load_settings(
     return settings
 
 
-def _read_source(source: Path | str | Mapping[str, object]) -> tuple[str, Layer]:
+def _read_source(source: os.PathLike[str] | str | Mapping[str, object]) -> tuple[str, Layer]:
     if isinstance(source, Mapping):
         layer, mistakes = read_layer(cast("Mapping[object, object]", source))
         if mistakes:
             refuse(mistakes, source="settings")
         return "settings", layer
-    file = read_file(Path(source))
+    file = read_file(Path(_path(source)))
     layer, mistakes = read_layer(file.data)
     if mistakes:
         refuse(mistakes, source=file.name, locate=file.locate)
     return file.name, layer
+
+
+def _path(source: object) -> str:
+    path: str | bytes = b""
+    # The stub takes no object, and that is what a person may give.
+    with suppress(TypeError):
+        path = os.fspath(cast("os.PathLike[str]", source))
+    if isinstance(path, str):
+        return path
+    problem = f"{shown(source)} is no configuration; it takes a file's path or a mapping of keys"
+    raise ConfigurationError("config", problem)
 
 
 def _read_environment(variables: Variables) -> Layer:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, cast, final
 
 from truezero.kinds import Boundary, FailureKind, Fault, is_namespaced
 from truezero.outcomes import Failure
-from truezero.policy.mistakes import Mistake, did_you_mean, listed, refuse, shown
+from truezero.policy.mistakes import Mistake, did_you_mean, listed, refuse, shown, spelled
 
 
 class Action(StrEnum):
@@ -174,9 +174,9 @@ def find_mistakes(overrides: object, *, within: tuple[str, ...] = ("policy",)) -
         yield Mistake(within, f"{shown(overrides)} is no mapping of boundary -> kind -> action")
         return
     for name, kinds in cast("Mapping[object, object]", overrides).items():
-        path = (*within, str(name))
+        path = (*within, spelled(name))
         if name not in list(Boundary):
-            hint = did_you_mean(str(name), Boundary) or f"; use {listed(Boundary)}"
+            hint = did_you_mean(spelled(name), Boundary) or f"; use {listed(Boundary)}"
             yield Mistake(path, f"unknown boundary{hint}")
         elif not isinstance(kinds, Mapping):
             yield Mistake(path, f"{shown(kinds)} is no mapping of kind -> action")
@@ -184,7 +184,7 @@ def find_mistakes(overrides: object, *, within: tuple[str, ...] = ("policy",)) -
             for kind, action in cast("Mapping[object, object]", kinds).items():
                 problem = _kind_problem(kind) or _action_problem(action, Boundary(str(name)))
                 if problem:
-                    yield Mistake((*path, str(kind)), problem)
+                    yield Mistake((*path, spelled(kind)), problem)
 
 
 def _kind_problem(kind: object) -> str:
@@ -244,6 +244,13 @@ _DEFAULT_ACTIONS: Final[Mapping[FailureKind, Action]] = {
     FailureKind.SHUTDOWN: Action.RETRY,
     FailureKind.PERSISTENCE_FAILED: Action.MASK,
     FailureKind.COHORT_INCOMPLETE: Action.MASK,
+    FailureKind.BODY_TOO_LARGE: Action.MASK,
+    FailureKind.BODY_ENCODED: Action.MASK,
+    FailureKind.BODY_CORRUPT: Action.MASK,
+    FailureKind.BODY_UNREADABLE: Action.MASK,
+    FailureKind.BREAKER_OPEN: Action.RETRY,
+    FailureKind.BACKGROUND_ERROR: Action.SCORE,
+    FailureKind.UNSPECIFIED: Action.MASK,
 }
 
 

@@ -98,8 +98,19 @@ def _problem(name: str, given: Mapping[str, str]) -> str:
         return "is empty; give it a value or unset it"
     if name == SECRET and len(given[name]) < SECRET_MINIMUM:
         return f"is too short to sign with; give it at least {SECRET_MINIMUM} characters"
+    if name == SECRET and not _is_text(given[name]):
+        return "is no text: it has bytes that are not UTF-8"
     longer = [other for other in sorted(given) if other.startswith(name + DELIMITER)]
     return f"is set beside {longer[0]}, a part of it; set one of them" if longer else ""
+
+
+def _is_text(value: str) -> bool:
+    """Whether a value can be encoded: bytes that are no text come as lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _variable(path: KeyPath) -> str:

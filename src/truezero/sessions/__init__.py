@@ -12,6 +12,7 @@ from truezero.sessions.states import (
     NeverSeeded,
     SeedFailed,
     SessionState,
+    Unproven,
     session_failure,
 )
 from truezero.sessions.store import LedgerStore, Record, Status
@@ -29,5 +30,6 @@ __all__ = [
     "SeedFailed",
     "SessionState",
     "Status",
+    "Unproven",
     "session_failure",
 ]

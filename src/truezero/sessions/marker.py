@@ -41,12 +41,15 @@ class Marker(NamedTuple):
         session_id: The session, as the seed named it.
         epoch: The process that seeded it.
         binding: What the server's own cookie said.
+        names: Names of cookies without a known signer that the seed's reply set everywhere, where
+            they alone may lead the server to the session.
         age_s: Whole seconds since the seed; 0 in a marker to be written.
     """
 
     session_id: str
     epoch: str
     binding: Binding
+    names: tuple[str, ...] = ()
     age_s: float = 0.0
 
 
@@ -85,7 +88,7 @@ class MarkerSigner:
         clock: Seconds since 1970.
 
     Raises:
-        ConfigurationError: An empty secret, or ``ttl_s`` not above 0.
+        ConfigurationError: A secret that is empty or no text, or ``ttl_s`` not above 0.
     """
 
     def __init__(
@@ -100,6 +103,9 @@ class MarkerSigner:
         if secret is not None and not secret:
             where = "secret"
             raise ConfigurationError(where, "is empty, and anybody could sign with it")
+        if secret is not None and _has_surrogates(secret):
+            where = "secret"
+            raise ConfigurationError(where, "is no text: it has bytes that are not UTF-8")
         if not ttl_s > 0:
             where = "ttl_s"
             raise ConfigurationError(where, f"must be above 0 seconds, not {ttl_s}")
@@ -111,7 +117,7 @@ class MarkerSigner:
 
     def header(self, marker: Marker) -> tuple[bytes, bytes]:
         """The reply header that hands a marker out. Nothing of it is text of the session's id."""
-        said = (self.cookie_name, marker.session_id, marker.epoch, marker.binding)
+        said = (self.cookie_name, marker.session_id, marker.epoch, marker.binding, marker.names)
         token = self._signer.sign(urlsafe_b64encode(msgspec.msgpack.encode(said))).decode("ascii")
         return b"set-cookie", f"{self.cookie_name}={token}{self._attributes}".encode("latin-1")
 
@@ -121,15 +127,20 @@ class MarkerSigner:
             return None
         try:
             said, signed_at = self._signer.unsign(value, return_timestamp=True)
-            server, session_id, epoch, binding = _PAYLOAD.decode(urlsafe_b64decode(said))
+            server, session_id, epoch, binding, names = _PAYLOAD.decode(urlsafe_b64decode(said))
         except (BadSignature, ValueError, OverflowError, OSError):
             return None
         if server != self.cookie_name:
             return None
-        return Marker(session_id, epoch, binding, int(self._clock()) - signed_at.timestamp())
+        age_s = int(self._clock()) - signed_at.timestamp()
+        return Marker(session_id, epoch, binding, names, age_s)
 
 
-_PAYLOAD: Final = msgspec.msgpack.Decoder(tuple[str, str, str, Binding])
+_PAYLOAD: Final = msgspec.msgpack.Decoder(tuple[str, str, str, Binding, tuple[str, ...]])
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _cookie_name(server: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final, final
 
 from truezero.errors import ConfigurationError
 from truezero.outcomes import Failure
-from truezero.sessions.store import KEYS_LIMIT, Record, Status
+from truezero.sessions.store import KEYS_LIMIT, RENEW_AFTER, Record, Status
 
 SWEEP: Final = 4
 """How many forgotten records one write clears away: more than it adds, so that none pile up."""
@@ -23,13 +23,15 @@ class MemoryStore:
     may interleave freely; it is not for several threads.
 
     Args:
-        max_sessions: Most live sessions; past it the oldest is forgotten.
+        max_sessions: Most live sessions; past it the one that was longest not used is forgotten.
         max_tombstones: Most ended sessions (closed, or with a failed seed); past it likewise.
         clock: Seconds that never go back; any zero.
 
     Raises:
         ConfigurationError: A bound below 1.
     """
+
+    in_process: bool = True
 
     def __init__(
         self,
@@ -79,12 +81,16 @@ class MemoryStore:
         self._sweep(shelf, older_than=now - ttl_s)
         return record
 
-    async def find(self, keys: Sequence[bytes]) -> Record | None:
-        """The record of the first key, in this order, that leads to one."""
+    async def find(self, keys: Sequence[bytes], *, renew_s: float | None = None) -> Record | None:
+        """The record of the first key, in this order, that leads to one; renewed if it is live."""
         for key in keys:
             entry = self._index.get(key)
             if entry is not None:
-                return entry.read(self._clock())
+                now = self._clock()
+                record = entry.read(now)
+                if renew_s is not None and entry.expires - now < renew_s * (1 - RENEW_AFTER):
+                    self._renew(entry, record, now + renew_s)
+                return record
         return None
 
     async def add_keys(self, primary: bytes, *, keys: Sequence[bytes]) -> bool:
@@ -94,6 +100,13 @@ class MemoryStore:
             return False
         self._set_keys(entry, primary, keys)
         return True
+
+    def _renew(self, entry: "_Entry", record: Record, expires: float) -> None:
+        if record.status is Status.LIVE:
+            entry.expires = expires
+            # The shelf stays in the order in which records expire: sweeps look at its start only.
+            self._live.remove(entry)
+            self._live.append(entry)
 
     def _shelf(self, entry: "_Entry") -> "_Shelf":
         return self._live if entry.status is Status.LIVE else self._ended
@@ -160,7 +173,7 @@ class _Entry:
 
 
 class _Shelf:
-    """Entries in order of arrival: a linked ring, because a close takes one from the middle."""
+    """Entries in order of their last use: a linked ring, because a close takes one from the middle."""
 
     __slots__ = ("limit", "ring", "size")
 

@@ -8,7 +8,7 @@ last reply), so these must lead to the session too.
 
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, final
 
 import msgspec
@@ -26,20 +26,27 @@ MAX_OPAQUE: Final = 8
 """Cookies without a known signer that are recorded for one reply."""
 MAX_TRIED: Final = 32
 """Cookies without a known signer that are looked up for one request."""
+MAX_NAMES: Final = 64
+"""Names of cookies without a known signer that are remembered, the latest ones."""
+
+_SHARED: Final = b""
 
 
 class OwnCookie(NamedTuple):
     """A cookie of the server's own that verifies, or one whose signer nobody knows.
 
     Attributes:
-        key: A digest that stays the same while the cookie means the same session.
-        binding: ``ID``: signed, and its payload has a ``session_id``. ``COOKIE``: signed, the key is
-            a digest of the payload. ``NONE``: unknown signer, the key is a digest of the value.
+        name: Its name.
+        binding: ``ID``: signed, and its payload has a ``session_id``. ``COOKIE``: signed, without
+            one: it carries the session's state itself. ``NONE``: unknown signer.
+        key: With ``ID`` a digest of the session's id, with ``NONE`` one of the value. Empty with
+            ``COOKIE``, because many sessions may hold the same.
         everywhere: Whether a client sends it back on every path.
     """
 
-    key: bytes
+    name: str
     binding: Binding
+    key: bytes = b""
     everywhere: bool = False
 
 
@@ -69,6 +76,8 @@ class OwnCookies:
         for name, secret, max_age_s in signers:
             signer = ClockedSigner(secret, clock=clock)
             self._signers.setdefault(name, []).append((signer, max_age_s))
+        # Name -> the key that a seed set last and for which session, or that sessions share it.
+        self._seen: dict[str, tuple[bytes, str]] = {}
 
     def signed(self, cookies: Mapping[str, str]) -> list[OwnCookie]:
         """The cookies of a request that one of the app's signers made."""
@@ -88,7 +97,40 @@ class OwnCookies:
                 return
             if name not in self._signers and not name.startswith(COOKIE_PREFIX):
                 tried += 1
-                yield self._keys.cookie(name, value)
+                if not self.is_shared(name):
+                    yield self._keys.cookie(name, value)
+
+    def remember(
+        self, fresh: Iterable[OwnCookie], *, session_id: str, brought: Mapping[str, str]
+    ) -> None:
+        """Remember the names of a seed's cookies without a known signer.
+
+        Args:
+            fresh: The cookies that its reply sets.
+            session_id: The session that was seeded.
+            brought: The cookies of its request: one that comes back is still the same client's.
+        """
+        for name, binding, key, _ in fresh:
+            if binding is not Binding.NONE:
+                continue
+            last, of_session = self._seen.pop(name, (key, session_id))
+            ours = of_session == session_id or (
+                name in brought and self._keys.cookie(name, brought[name]) == key
+            )
+            # A value that two sessions were given (a language, a region) names neither of them.
+            shared = last == _SHARED or (last == key and not ours)
+            self._seen[name] = (_SHARED if shared else key, session_id)
+            if len(self._seen) > MAX_NAMES:
+                del self._seen[next(iter(self._seen))]
+
+    def is_shared(self, name: str) -> bool:
+        """Whether seeds gave cookies of this name with one value to several sessions."""
+        seen = self._seen.get(name)
+        return seen is not None and seen[0] == _SHARED
+
+    def has_seen(self, cookies: Mapping[str, str]) -> bool:
+        """Whether a request has a cookie of a name that is remembered, with any value."""
+        return not self._seen.keys().isdisjoint(cookies)
 
     def set_by(self, reply_headers: Headers) -> list[OwnCookie]:
         """The cookies that a reply sets, signed ones first, then ``MAX_OPAQUE`` others."""
@@ -100,7 +142,8 @@ class OwnCookies:
                 if cookie is not None:
                     signed[name] = cookie._replace(everywhere=everywhere)
             elif not name.startswith(COOKIE_PREFIX) and len(opaque) < MAX_OPAQUE:
-                opaque[name] = OwnCookie(self._keys.cookie(name, value), Binding.NONE)
+                key = self._keys.cookie(name, value)
+                opaque[name] = OwnCookie(name, Binding.NONE, key, everywhere)
         return [*signed.values(), *opaque.values()]
 
     def _verified(self, name: str, value: str) -> OwnCookie | None:
@@ -113,9 +156,8 @@ class OwnCookies:
                 continue
             session_id = _session_id(payload)
             if session_id is None:
-                text = payload.decode("ascii")
-                return OwnCookie(self._keys.cookie(name, text), Binding.COOKIE)
-            return OwnCookie(self._keys.named(name, session_id), Binding.ID)
+                return OwnCookie(name, Binding.COOKIE)
+            return OwnCookie(name, Binding.ID, self._keys.named(name, session_id))
         return None
 
 

@@ -25,15 +25,30 @@ EXPIRED: Final = "the session outlived its time to live"
 @final
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Seeded by this process, and nothing since speaks against it."""
+    """Seeded by this process and nothing since speaks against it, or its state is in its cookie.
 
-    session_id: str
+    Attributes:
+        session_id: The session, as the seed named it; ``None`` where its own cookie carries its
+            state and nothing tells its name.
+    """
+
+    session_id: str | None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NeverSeeded:
     """Nothing in the request leads to a session that is known here."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """Nothing leads to a session that is known here, and that proves no loss.
+
+    The request has a cookie by which this server names sessions, with a value that nobody noted (a
+    later reply may have set it), or the store could not be asked.
+    """
 
 
 @final
@@ -67,7 +82,7 @@ class SeedFailed:
     session_id: str
 
 
-SessionState: TypeAlias = Live | NeverSeeded | Lost | Expired | SeedFailed
+SessionState: TypeAlias = Live | NeverSeeded | Unproven | Lost | Expired | SeedFailed
 
 
 def session_failure(
@@ -88,7 +103,7 @@ def session_failure(
     if not stateful:
         return None
     match state:
-        case Live():
+        case Live() | Unproven():
             return None
         case NeverSeeded():
             return None if never_seeded == "pass" else _lost(NEVER_SEEDED)

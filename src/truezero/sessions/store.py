@@ -13,6 +13,8 @@ from truezero.outcomes import Failure
 
 KEYS_LIMIT: Final = 16
 """Most keys of one record, the primary key included."""
+RENEW_AFTER: Final = 0.01
+"""The share of its time to live after which a look-up renews a record."""
 
 
 class Status(StrEnum):
@@ -52,7 +54,13 @@ class LedgerStore(Protocol):
     its kind when it is full. Ended sessions (closed, or with a failed seed) are bounded apart from
     live ones, so that no flood of closes drives out a live session. Times are measured by the
     store's own clock. Every store passes the contract test class of the test suite.
+
+    Attributes:
+        in_process: Whether each call ends at once, in this process, and cannot fail: such a store
+            is called without a bound on its time.
     """
+
+    in_process: bool
 
     async def put(
         self,
@@ -77,8 +85,15 @@ class LedgerStore(Protocol):
         """
         ...
 
-    async def find(self, keys: Sequence[bytes]) -> Record | None:
-        """The record of the first key, in this order, that leads to one."""
+    async def find(self, keys: Sequence[bytes], *, renew_s: float | None = None) -> Record | None:
+        """The record of the first key, in this order, that leads to one.
+
+        Args:
+            keys: Primary keys and aliases.
+            renew_s: Seconds, from now, that the time to live of that record becomes, if it is
+                live. Only one of which more than ``RENEW_AFTER`` of that time has gone by need be
+                renewed, so that almost no look-up writes.
+        """
         ...
 
     async def add_keys(self, primary: bytes, *, keys: Sequence[bytes]) -> bool:

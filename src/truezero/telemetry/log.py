@@ -4,16 +4,23 @@
 
 import logging
 import threading
+import traceback
 from typing import Final, final
 
-from truezero.kinds import OTHER, Boundary
+from truezero.kinds import OTHER, Boundary, Source
 from truezero.outcomes import Failure
+from truezero.redact import clean_reason, describe
 from truezero.telemetry.facts import CallFacts
 from truezero.telemetry.failsafe import Failsafe
 from truezero.telemetry.names import metric_kind, short, span_kind
 
 KIND_LIMIT: Final = 64
 """Most kinds that are counted apart per boundary and warned of as unknown."""
+# What truezero itself says of these holds no word of a model, a prompt or an exception.
+_OWN_WORDS: Final = frozenset(set(Source) - {Source.EXCEPTION, Source.SERVER})
+_LINKS: Final = 4
+_FRAMES: Final = 12
+_FRAMES_LIMIT: Final = 1900
 TYPE_LIMIT: Final = 256
 """Most exception types that are counted apart; further ones share one count per kind."""
 
@@ -24,8 +31,8 @@ _log = logging.getLogger("truezero")
 class FailureLog:
     """Warns of the first failure per boundary, kind and exception type, then at powers of two.
 
-    A line that is due carries the exception's traceback: the exception itself goes no further,
-    so no server logs it.
+    A line that is due carries the exception's traceback, bounded and without secrets: the
+    exception itself goes no further, so no server logs it.
     """
 
     def __init__(self, *, failsafe: Failsafe) -> None:
@@ -56,7 +63,7 @@ class FailureLog:
                 return
             _log.log(
                 logging.WARNING if is_error else logging.DEBUG,
-                "%s: %s failed with %s, action=%s count=%d rollout=%s error=%s trace=%s",
+                "%s: %s failed with %s, action=%s count=%d rollout=%s error=%s trace=%s%s%s",
                 facts.server,
                 facts.boundary.value,
                 kind,
@@ -65,7 +72,8 @@ class FailureLog:
                 short(facts.rollout_id) if facts.rollout_id else "-",
                 short(raised) if raised else "-",
                 trace_id or "-",
-                exc_info=exception if is_error else None,
+                f": {failure.reason}" if failure.source in _OWN_WORDS else "",
+                f"\n{_traceback(exception)}" if exception is not None and is_error else "",
             )
 
     def _count(self, failure: Failure, boundary: Boundary, raised: str) -> tuple[str, bool, int]:
@@ -82,3 +90,15 @@ class FailureLog:
             count = self._counts[key] = self._counts.get(key, 0) + 1
         is_unknown = kind != OTHER and metric_kind(kind) == OTHER
         return kind, is_new and is_unknown, count
+
+
+def _traceback(exc: BaseException) -> str:
+    """The last frames and the words of an exception and of what it comes from, cleaned."""
+    parts: list[str] = []
+    link: BaseException | None = exc
+    while link is not None and len(parts) < _LINKS:
+        frames = "".join(traceback.format_tb(link.__traceback__, limit=-_FRAMES))
+        parts.append(f"{clean_reason(frames[-_FRAMES_LIMIT:])}\n{describe(link)}")
+        hidden = link.__suppress_context__
+        link = link.__cause__ if link.__cause__ is not None or hidden else link.__context__
+    return "\nwhich comes from\n".join(parts)

@@ -5,6 +5,7 @@
 import codecs
 import json
 import zlib
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from truezero.errors import TruezeroError
@@ -89,6 +90,18 @@ def as_text(body: bytes) -> Decoded | None:
     except UnicodeDecodeError:
         return None
     return Decoded(text, mark, codec)
+
+
+def lenient_texts(body: bytes) -> Iterator[str]:
+    """What a reader sees that drops all that is invalid, in UTF-8 and in the apparent encoding.
+
+    A byte order mark stays, as U+FEFF.
+    """
+    yield body.decode("utf-8", "ignore")
+    boms = (exact for known, exact in _BOMS if body.startswith(known))
+    codec = next(boms, str(json.detect_encoding(body)))
+    if codec != "utf-8":
+        yield body.decode(codec, "ignore")
 
 
 def as_characters(body: bytes) -> Decoded:

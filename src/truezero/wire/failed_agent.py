@@ -20,6 +20,7 @@ from truezero.wire.members import Member, text_members
 _FAILED: Final = frozenset({"failed", "cancelled"})
 _FAILED_BYTES: Final = frozenset({b'"failed"', b'"cancelled"'})
 _NO_ERROR: Final = frozenset({b"", b"null"})
+_NO_WORDS: Final = frozenset({"", "none", "null"})
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _ABSENT: Final = msgspec.Raw()
 
@@ -38,7 +39,7 @@ class AgentFailure:
     error_code: str | None
 
 
-class Probe(msgspec.Struct):
+class Probe(msgspec.Struct, gc=False):
     """The two members of a ``response`` object that can mark a failure, still as bytes."""
 
     status: msgspec.Raw = _ABSENT
@@ -85,10 +86,27 @@ def _value(source: bytes | str) -> object:
 
 def _failure(*, status: object, error: object) -> AgentFailure | None:
     told = status if isinstance(status, str) and status in _FAILED else None
-    # An empty string, an empty object, false or 0 in place of an error says "no error".
-    if told is None and not error:
-        return None
+    if _says_nothing(error):
+        return None if told is None else AgentFailure(told, None)
     return AgentFailure(told, _code(error))
+
+
+def _says_nothing(error: object) -> bool:
+    """Whether a value in place of an error means "no error": null, blank, 0, or only such inside."""
+    # With a list of its own: values nest as deeply as a parser follows, and no deeper call fits.
+    pending = [error]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += cast("dict[str, object]", value).values()
+        elif isinstance(value, list):
+            pending += cast("list[object]", value)
+        elif isinstance(value, str):
+            if value.strip().lower() not in _NO_WORDS:
+                return False
+        elif value:
+            return False
+    return True
 
 
 def _code(error: object) -> str | None:

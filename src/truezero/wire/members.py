@@ -9,18 +9,25 @@ Two walks give the same answer. ``byte_members`` skips values with the help of a
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 TOP_LEVEL: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 """Parses one JSON object in UTF-8 and keeps its values as raw bytes."""
 
-_KEY: Final = re.compile(
-    rb'[ \t\n\r]*("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\n\r]*:[ \t\n\r]*', re.DOTALL
+_MEMBER: Final = re.compile(
+    # A name, and what can be measured at a glance: a number, a literal, a short plain string.
+    rb'[ \t\n\r]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"[ \t\n\r]*+:[ \t\n\r]*+'
+    rb'(?:([-+.0-9A-Za-z]++|"[^"\\]{0,256}+")[ \t\n\r]*+([,}]))?+',
+    re.DOTALL,
 )
-_NEXT: Final = re.compile(rb"[ \t\n\r]*([,}])")
-_ENDS: Final = frozenset({b",", b"}"})
+_NEXT: Final = re.compile(rb"[ \t\n\r]*+([,}])")
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_TRAILING: Final = re.compile(r"trailing characters \(byte ([0-9]+)\)")
+_CLOSING: Final = {0x7B: b"}", 0x5B: b"]"}
+_ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
+_NAME: Final = msgspec.json.Decoder(str)
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _BLOCK: Final = 1 << 16
 
@@ -31,7 +38,7 @@ _SKIPPER: Final = json.JSONDecoder(
 )
 
 
-class Member(NamedTuple):
+class Member(msgspec.Struct, frozen=True, gc=False):
     """One member of an object: its name, decoded, and its place.
 
     Attributes:
@@ -58,39 +65,58 @@ def byte_members(
         start: Where to look for the object's opening brace.
 
     Returns:
-        The members, or None when a duplicate hides a value: ask ``text_members`` then.
+        The members, or None when a value cannot be measured: ask ``text_members`` then.
     """
     members: list[Member] = []
+    hidden: set[str] = set()
     position = body.index(b"{", start) + 1
-    while (key := _KEY.match(body, position)) is not None:
-        name = _decoded(key[1])
-        value = key.end()
-        raw = memoryview(raws[name])
-        end = value + len(raw)
-        # A parse keeps the last of several duplicates only. A whole JSON value that is followed
-        # by a comma or brace cannot be the beginning of another, so equal bytes prove the place.
-        after = body[end : end + 1]
-        if after not in _ENDS:
-            following = _NEXT.match(body, end)
-            if following is None:
-                return None
-            end_of_member, after = following.end(), following[1]
-        else:
-            end_of_member = end + 1
-        if not _same(body, raw, value):
+    closing: bytes | None = None
+    while closing != b"}" and (found := _MEMBER.match(body, position)) is not None:
+        spelled, closing = found.group(1, 3)
+        name = _NAME.decode(b'"%b"' % spelled) if b"\\" in spelled else spelled.decode()
+        opening, position = found.start(1) - 1, found.end()
+        if closing is not None:
+            value, end = found.span(2)
+            members.append(Member(name, opening, value, end))
+            continue
+        following = _behind(body, position, raw=raws[name], name=name, hidden=hidden)
+        if following is None:
             return None
-        members.append(Member(name, key.start(1), value, end))
-        position = end_of_member
-        if after == b"}":
-            break
+        members.append(Member(name, opening, position, following.start()))
+        position, closing = following.end(), following[1]
     return members
 
 
-def _decoded(quoted: bytes) -> str:
-    if b"\\" in quoted:
-        name: str = msgspec.json.decode(quoted, type=str)
-        return name
-    return quoted[1:-1].decode()
+def _behind(
+    body: bytes, start: int, *, raw: msgspec.Raw, name: str, hidden: set[str]
+) -> re.Match[bytes] | None:
+    """What follows the value at ``start``; ``hidden`` gathers names whose last value is another."""
+    # A parse keeps the last of several duplicates only. A whole JSON value that is followed
+    # by a comma or brace cannot be the beginning of another, so equal bytes prove the place.
+    if name not in hidden:
+        view = memoryview(raw)
+        following = _NEXT.match(body, start + len(view))
+        if following is not None and _same(body, view, start):
+            return following
+        # Comparing costs as much as the last value is long: only once for each name.
+        hidden.add(name)
+    end = _end_of(body, start)
+    return None if end is None else _NEXT.match(body, end)
+
+
+def _end_of(body: bytes, start: int) -> int | None:
+    closing = _CLOSING.get(body[start])
+    if closing is None:
+        string = _STRING.match(body, start)
+        return None if string is None else string.end()
+    # One array or object: msgspec skips it and names the first byte behind, counted from 1.
+    try:
+        _ANYTHING.decode(memoryview(body)[start:])
+    except msgspec.DecodeError as error:
+        trailing = _TRAILING.search(str(error))
+        if trailing is not None:
+            return body.rindex(closing, start, start + int(trailing[1]) - 1) + 1
+    return None
 
 
 def _same(body: bytes, raw: memoryview, start: int) -> bool:

@@ -27,7 +27,7 @@ from truezero.fields import (
     JsonValue,
     OwnedFields,
 )
-from truezero.kinds import Boundary, wire_kind
+from truezero.kinds import GRADED, Boundary, wire_kind
 from truezero.outcomes import Masked, Retryable
 from truezero.wire.dialect import Asked, Reply, RouteSpec, dump, http_status, retry_after
 from truezero.wire.replies import ReadReply, read_reply
@@ -76,8 +76,7 @@ class NemoGymDialect:
 
     def encode(self, outcome: Masked | Retryable, asked: Asked, *, mode: str) -> Reply:
         """Spell a failure; an HTTP error where there is no row to mask."""
-        graded = asked.boundary in {Boundary.VERIFY, Boundary.RUN}
-        if graded and mode != HTTP and asked.body is not None:
+        if asked.boundary in GRADED and mode != HTTP and asked.body is not None:
             fields = _row_fields(outcome, asked, sidecar=mode == SIDECAR)
             body = echo_with(asked.body, fields=fields, mask_nested=True)
             if body is not None:
@@ -110,10 +109,12 @@ def _row_fields(
 
 def _error_fields(outcome: Masked | Retryable, asked: Asked) -> dict[str, JsonValue]:
     failure = outcome.failure
-    return {
+    fields: dict[str, JsonValue] = {
         FAILURE_KIND: wire_kind(failure.kind, asked.server),
         FAILURE_REASON: failure.reason,
-        MASK_SAMPLE: True,
         "stage": str(failure.stage),
         "terminal": isinstance(outcome, Masked),
     }
+    if asked.boundary in GRADED:
+        fields[MASK_SAMPLE] = True
+    return fields

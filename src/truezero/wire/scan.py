@@ -1,24 +1,40 @@
 # SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
 # SPDX-License-Identifier: Apache-2.0
-"""Proves cheaply that a body holds nothing of interest; knows nothing of how to take it out.
+"""Looks for names of interest in a body; knows nothing of how to take them out.
 
 A scan only ever says "clean" or "look closer": a hit may lie in a nested object or in somebody's
 text, so it decides nothing by itself.
 """
 
 import importlib
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import combinations
-from typing import Final, TypeAlias, final
+from typing import Final, Protocol, final
 
 from truezero.fields import OwnedFields
 
-Find: TypeAlias = Callable[[bytes, bytes, int], int]
-"""Like ``bytes.find(haystack, needle, start)``."""
+
+class Find(Protocol):
+    """Like ``bytes.find``."""
+
+    def __call__(self, haystack: bytes, needle: bytes, start: int = 0, /) -> int:
+        """The index of the first needle from ``start`` on, or -1."""
+        ...
+
+
+CLEAN: Final = 0
+NAMED: Final = 1
+MARKED: Final = 2
+"""What ``Scanner.look`` finds."""
 
 _SIMPLE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _HARMLESS_ERROR: Final = re.compile(rb"[ \t\n\r]*(?::[ \t\n\r]*null|[,}\]])")
+# As JSON, JSON5, JavaScript and YAML spell a character; and a line that goes on in the next.
+_ESCAPE: Final = re.compile(
+    r"\\(?:(?:u|x|U0000|u00)([0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})?)|u\{0*([0-9a-fA-F]{1,4})\}|\r?\n[ \t]*)"
+)
 _SHARED: Final = 8
 _BRACE: Final = 0x7B
 _HOPS: Final = 16
@@ -95,29 +111,33 @@ class Scanner:
         names = owned.names.union(owned.prefixes, *({name} | names for name, names in owned.nested))
         return all(_SIMPLE_NAME.fullmatch(name) for name in names)
 
-    def is_clean(self, body: bytes) -> bool:
-        """Whether the body certainly holds no owned name and no mark of a failed agent.
+    def look(self, body: bytes) -> int:
+        """Look at a whole body.
 
         Args:
-            body: A request body of any kind. Anything but UTF-8 that begins with ``{`` is not
-                called clean, because its names may be spelled in other bytes.
+            body: One that ``begins_plainly``: in other encodings names are spelled otherwise.
+
+        Returns:
+            ``CLEAN``: it certainly holds neither an owned name nor the mark of a failed agent,
+            as its bytes stand (a name that broken UTF-8 interrupts is not one);
+            ``NAMED``: certainly no mark, perhaps a name; ``MARKED``: perhaps both.
         """
-        if not begins_plainly(body):
-            return False
         find = self._find
-        for needle in self._needles:
-            if find(body, needle, 0) >= 0:
-                return False
-        if find(body, b"\\u00", 0) >= 0:
+        if find(body, b"\\u00") >= 0:
             for escape in self._escapes:
-                if find(body, escape, 0) >= 0:
-                    return False
+                if find(body, escape) >= 0:
+                    return MARKED
         # One pass serves "failed" and "cancelled"; only a text full of such endings pays for more.
-        at = find(body, b'led"', 0)
+        at = find(body, b'led"')
         if at >= 0 and self._may_hold_failed_status(body, at):
-            return False
-        at = find(body, b'"error"', 0)
-        return at < 0 or not self._may_hold_error(body, at)
+            return MARKED
+        at = find(body, b'"error"')
+        if at >= 0 and self._may_hold_error(body, at):
+            return MARKED
+        for needle in self._needles:
+            if find(body, needle) >= 0:
+                return NAMED
+        return CLEAN
 
     def _may_hold_failed_status(self, body: bytes, at: int) -> bool:
         for _ in range(_HOPS):
@@ -137,3 +157,48 @@ class Scanner:
                 return True
             at = self._find(body, b'"error"', at + 7)
         return at >= 0
+
+
+@final
+class Sight:
+    """Sees owned names in text that is not JSON, as a generous reader might take them.
+
+    Args:
+        owned: The fields to look for.
+    """
+
+    __slots__ = ("_names",)
+
+    def __init__(self, owned: OwnedFields) -> None:
+        whole = owned.names.union(*(names for _, names in owned.nested))
+        self._names = tuple(
+            (spelled, _as_name(spelled, tail=tail))
+            for names, tail in ((whole, r"(?!\w)"), (owned.prefixes, r"\w*+"))
+            for name in sorted(names)
+            for spelled in {name, json.dumps(name, ensure_ascii=False)[1:-1]}
+        )
+
+    def sees(self, text: str) -> bool:
+        """Whether an owned name stands anywhere in the text, at whatever depth.
+
+        Args:
+            text: In double quotes a name counts wherever it is; in other quotes or in none, only
+                in front of a colon, an equals sign or a comment. Escapes are resolved.
+        """
+        return self._sees(text) or ("\\" in text and self._sees(_ESCAPE.sub(_unescaped, text)))
+
+    def _sees(self, text: str) -> bool:
+        return any(name in text and found.search(text) is not None for name, found in self._names)
+
+
+def _as_name(spelled: str, *, tail: str) -> re.Pattern[str]:
+    # The literal comes first, so that a search runs as fast as one for plain text.
+    name = re.escape(spelled)
+    quoted = rf'(?<="{name})(?<!\\"{name}){tail}'
+    bare = rf"""(?<![\w"\\]{name}){tail}['`]?\s*+[:=/#]"""
+    return re.compile(f"{name}(?:{quoted}|{bare})")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    digits = escape[1] or escape[2]
+    return chr(int(digits, 16)) if digits else ""

@@ -34,17 +34,31 @@ def echo_with(body: bytes, *, fields: Mapping[str, JsonValue], mask_nested: bool
     strict = _strict_object(body)
     if strict is None:
         return None
-    body, raws = strict
+    try:
+        return _echoed(*strict, fields=fields, mask_nested=mask_nested)
+    except (ValueError, RecursionError):
+        # A nested name that is no Unicode (to msgspec a ValueError): a parse that skips a value
+        # does not see it. Or a value at the very depth that one parser reads and another does not.
+        strict = _mended_object(body)
+    try:
+        return None if strict is None else _echoed(*strict, fields=fields, mask_nested=mask_nested)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _echoed(
+    body: bytes,
+    raws: Mapping[str, msgspec.Raw],
+    *,
+    fields: Mapping[str, JsonValue],
+    mask_nested: bool,
+) -> bytes:
     added = _encoded(fields)
     if raws.keys().isdisjoint(fields) and not (mask_nested and INSTANCE_CONFIG in raws):
         if mask_nested:
             added = _joined(added, b'"instance_config":' + _MASKED)
         return _appended(body, added=added, is_empty=not raws)
-    try:
-        return _merged(body, raws=raws, fields=fields, added=added, mask_nested=mask_nested)
-    except RecursionError:
-        # A duplicate next to a value at the very depth that one parser reads and another does not.
-        return None
+    return _merged(body, raws=raws, fields=fields, added=added, mask_nested=mask_nested)
 
 
 def _strict_object(body: bytes) -> tuple[bytes, dict[str, msgspec.Raw]] | None:
@@ -54,6 +68,10 @@ def _strict_object(body: bytes) -> tuple[bytes, dict[str, msgspec.Raw]] | None:
             return body, raws
     except (msgspec.DecodeError, RecursionError):
         pass
+    return _mended_object(body)
+
+
+def _mended_object(body: bytes) -> tuple[bytes, dict[str, msgspec.Raw]] | None:
     body_or_none = mended(body)
     return None if body_or_none is None else (body_or_none, TOP_LEVEL.decode(body_or_none))
 
@@ -124,7 +142,7 @@ def _members_with_duplicates(body: bytes, *, start: int) -> list[Member]:
     # A character per byte, so that indexes agree; names are made whole again.
     text = body.decode("latin-1")
     found, _ = text_members(text, start=text.index("{", start))
-    return [member._replace(name=_recoded(member.name)) for member in found]
+    return [Member(_recoded(it.name), it.start, it.value, it.end) for it in found]
 
 
 def _recoded(name: str) -> str:
