@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the names of the server's own cookies prove where only the server can read their values."""
 
+import json
+from base64 import b64encode
+
 import pytest
+from itsdangerous import TimestampSigner
 
 from truezero.sessions import (
     Ledger,
@@ -141,3 +145,27 @@ async def test_a_cookie_that_need_not_come_back_proves_nothing_by_its_absence(
     ledger = make_ledger(cookie_signers=[("broken", "key", None)])
     marker = await seed(ledger, *set_cookies, session_id="mine")
     assert await ledger.check(request_headers=cookies(marker)) == Live("mine")
+
+
+@pytest.mark.parametrize("name", ["session_id", "sid", "my_session", "id", "episode_id"])
+async def test_a_cookie_that_names_a_session_by_another_word_carries_no_state(name):
+    """An id of any usual name leads to state in the process: a restart loses it."""
+    signer = TimestampSigner("not-secret")
+    payload = b64encode(json.dumps({name: "a-1"}).encode())
+    value = signer.sign(payload).decode()
+    seed = [(b"set-cookie", f"own={value}; path=/".encode())]
+    request = [(b"cookie", f"own={value}".encode())]
+
+    def ledger():
+        return Ledger(
+            server="unit",
+            store=MemoryStore(),
+            secret=None,
+            ttl_s=60,
+            cookie_signers=[("own", "not-secret", None)],
+        )
+
+    before = ledger()
+    await before.seeded(request_headers=[], reply_headers=seed, session_id=None)
+    assert isinstance(await before.check(request_headers=request), Live)
+    assert isinstance(await ledger().check(request_headers=request), NeverSeeded)

@@ -6,6 +6,7 @@ Clients drop our cookie and keep the server's own (some replace all their cookie
 last reply), so these must lead to the session too.
 """
 
+import re
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -161,17 +162,27 @@ class OwnCookies:
         return None
 
 
-class _Payload(msgspec.Struct):
-    session_id: str | int | None = None
-
-
-_PAYLOAD: Final = msgspec.json.Decoder(_Payload)
+_PAYLOAD: Final = msgspec.json.Decoder(dict[str, object])
+# What servers call the key of the state that they keep in memory. Any other member is taken for
+# state that travels in the cookie itself.
+_ID_NAME: Final = re.compile(
+    r".*session.*|sid|id|uid|uuid|(?:env|environment|episode|rollout|game|state|run)[_-]?id",
+    re.IGNORECASE,
+)
 
 
 def _session_id(payload: bytes) -> str | None:
-    """The ``session_id`` of a Starlette session, which is base64 of a JSON object."""
+    """What names the session in a Starlette session cookie, which is base64 of a JSON object."""
     try:
-        session_id = _PAYLOAD.decode(b64decode(payload)).session_id
+        members = _PAYLOAD.decode(b64decode(payload))
     except (ValueError, msgspec.DecodeError):
         return None
-    return None if session_id is None else str(session_id)
+    named = members.get("session_id")
+    if isinstance(named, str | int):
+        return str(named)
+    ids = [
+        f"{name}={value}"
+        for name, value in sorted(members.items())
+        if isinstance(value, str | int) and _ID_NAME.fullmatch(name)
+    ]
+    return "&".join(ids) or None

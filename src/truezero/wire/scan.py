@@ -33,7 +33,8 @@ _SIMPLE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _HARMLESS_ERROR: Final = re.compile(rb"[ \t\n\r]*(?::[ \t\n\r]*null|[,}\]])")
 # As JSON, JSON5, JavaScript and YAML spell a character; and a line that goes on in the next.
 _ESCAPE: Final = re.compile(
-    r"\\(?:(?:u|x|U0000|u00)([0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})?)|u\{0*([0-9a-fA-F]{1,4})\}|\r?\n[ \t]*)"
+    r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U0000([0-9a-fA-F]{4})|u\{0*([0-9a-fA-F]{1,4})\}"
+    r"|\r?\n[ \t]*+)"
 )
 _SHARED: Final = 8
 _BRACE: Final = 0x7B
@@ -132,7 +133,14 @@ class Scanner:
         if at >= 0 and self._may_hold_failed_status(body, at):
             return MARKED
         at = find(body, b'"error"')
-        if at >= 0 and self._may_hold_error(body, at):
+        if (
+            at >= 0
+            and (
+                find(body, b'"error"', at + 7) >= 0
+                or not body.startswith((b":null", b": null"), at + 7)
+            )
+            and self._may_hold_error(body, at)
+        ):
             return MARKED
         for needle in self._needles:
             if find(body, needle) >= 0:
@@ -200,5 +208,5 @@ def _as_name(spelled: str, *, tail: str) -> re.Pattern[str]:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    digits = escape[1] or escape[2]
+    digits = escape[escape.lastindex] if escape.lastindex else ""
     return chr(int(digits, 16)) if digits else ""
