@@ -160,9 +160,19 @@ def marked(document):
     response = document.last("response")
     if not isinstance(response, Pairs):
         return False
-    error = response.last("error")
     failed = response.last("status") in ("failed", "cancelled")
-    return failed or (bool(error.members) if isinstance(error, Pairs) else bool(error))
+    return failed or says_something(response.last("error"))
+
+
+def says_something(error):
+    """The model of an error that is one: not null, not blank, not zero, not only such inside."""
+    if isinstance(error, Pairs):
+        return any(says_something(value) for value in dict(error.members).values())
+    if isinstance(error, list):
+        return any(says_something(value) for value in error)
+    return bool(error) and not (
+        type(error) is str and error.strip().lower() in ("", "none", "null")
+    )
 
 
 @pytest.mark.parametrize("part", range(8))

@@ -48,8 +48,9 @@ def inspect_request(body: bytes, *, owned: OwnedFields) -> InspectedRequest:
         owned: The names to remove.
 
     Returns:
-        The finding. What is not a JSON object comes back unchanged, for the app to refuse.
-        Idempotent; never raises, whatever the bytes.
+        The finding. What is not a JSON object comes back unchanged, for the app to refuse; but
+        ``refused`` is set when it begins like one and holds an owned name in double quotes, plain
+        or escaped or interrupted by broken UTF-8. Idempotent; never raises, whatever the bytes.
 
     Source:
         NVIDIA-NeMo/Gym#2552: a request that carries ``reward`` makes the server raise

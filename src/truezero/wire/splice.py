@@ -29,36 +29,24 @@ def echo_with(body: bytes, *, fields: Mapping[str, JsonValue], mask_nested: bool
             ``instance_config`` is a list, string, number or bool, which stays as it is.
 
     Returns:
-        Strict JSON in UTF-8, or None when the body is no JSON object.
+        Strict JSON in UTF-8, or None when the body is no JSON object. Never raises, whatever the
+        body's bytes.
     """
     strict = _strict_object(body)
     if strict is None:
         return None
-    try:
-        return _echoed(*strict, fields=fields, mask_nested=mask_nested)
-    except (ValueError, RecursionError):
-        # A nested name that is no Unicode (to msgspec a ValueError): a parse that skips a value
-        # does not see it. Or a value at the very depth that one parser reads and another does not.
-        strict = _mended_object(body)
-    try:
-        return None if strict is None else _echoed(*strict, fields=fields, mask_nested=mask_nested)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _echoed(
-    body: bytes,
-    raws: Mapping[str, msgspec.Raw],
-    *,
-    fields: Mapping[str, JsonValue],
-    mask_nested: bool,
-) -> bytes:
+    body, raws = strict
     added = _encoded(fields)
     if raws.keys().isdisjoint(fields) and not (mask_nested and INSTANCE_CONFIG in raws):
         if mask_nested:
             added = _joined(added, b'"instance_config":' + _MASKED)
         return _appended(body, added=added, is_empty=not raws)
-    return _merged(body, raws=raws, fields=fields, added=added, mask_nested=mask_nested)
+    try:
+        return _merged(body, raws=raws, fields=fields, added=added, mask_nested=mask_nested)
+    except (ValueError, RecursionError):
+        # A nested name that a parse skipped and cannot decode (msgspec's error is a ValueError), or
+        # a duplicate next to a value at the very depth that one parser reads and another does not.
+        return None
 
 
 def _strict_object(body: bytes) -> tuple[bytes, dict[str, msgspec.Raw]] | None:
@@ -68,10 +56,6 @@ def _strict_object(body: bytes) -> tuple[bytes, dict[str, msgspec.Raw]] | None:
             return body, raws
     except (msgspec.DecodeError, RecursionError):
         pass
-    return _mended_object(body)
-
-
-def _mended_object(body: bytes) -> tuple[bytes, dict[str, msgspec.Raw]] | None:
     body_or_none = mended(body)
     return None if body_or_none is None else (body_or_none, TOP_LEVEL.decode(body_or_none))
 
