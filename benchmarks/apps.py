@@ -113,7 +113,8 @@ def _verify(error: Exception | None) -> Callable[[Any], Awaitable[Any]]:
 
     async def verify(body: Any) -> Any:
         if error is not None:
-            raise error
+            # A fresh one each time: an exception that is raised again keeps all its tracebacks.
+            raise type(error)(*error.args)
         # The way almost all of NeMo Gym's servers build their reply.
         return reply_model(**body.model_dump(), reward=1.0)
 

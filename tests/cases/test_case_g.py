@@ -164,7 +164,7 @@ async def test_duplicates_inside_instance_config_go_too(config, kept):
         (b"reward=1&expected=4", b"application/x-www-form-urlencoded"),
         (b"plain words", b"text/plain"),
         (b"", b"application/json"),
-        (b'{"reward": 1', b"application/json"),
+        (b'{"x": 1', b"application/json"),
         (b'[{"reward": 1}]', b"application/json"),
     ],
     ids=["multipart", "form", "text", "empty", "invalid", "array"],

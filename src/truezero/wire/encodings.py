@@ -174,3 +174,15 @@ def _window(body: bytes, *, encoding: str) -> int:
     head = int.from_bytes(body[:2], "big")
     wrapped = head >> 8 & 0x0F == _ZLIB_METHOD and head % 31 == 0
     return zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS
+
+
+def is_valid_utf8(body: bytes) -> bool:
+    """Whether a body is UTF-8 throughout; read in blocks, never copied as a whole."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(body), _BLOCK):
+            decoder.decode(body[start : start + _BLOCK])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True

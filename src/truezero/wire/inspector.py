@@ -16,7 +16,13 @@ from typing import Final, final
 import msgspec
 
 from truezero.fields import OwnedFields
-from truezero.wire.encodings import as_characters, as_text, is_plain_utf8, lenient_texts
+from truezero.wire.encodings import (
+    as_characters,
+    as_text,
+    is_plain_utf8,
+    is_valid_utf8,
+    lenient_texts,
+)
 from truezero.wire.failed_agent import AgentFailure, Probe, probed_failure, told_failure
 from truezero.wire.members import (
     TOP_LEVEL,
@@ -88,8 +94,8 @@ class Inspector:
         if begins_plainly(body):
             if self._scanner is not None:
                 look = self._scanner.look(body)
-                # A name may hide behind broken UTF-8, which some readers drop: parse names then.
-                if look == CLEAN and body.isascii():
+                # A name may hide behind broken UTF-8, which some readers drop.
+                if look == CLEAN and (body.isascii() or is_valid_utf8(body)):
                     return InspectedRequest(body, (), None, None)
         elif not is_plain_utf8(body):
             return self._by_text(body)

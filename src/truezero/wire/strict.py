@@ -6,7 +6,6 @@ Strict means what every reader takes: valid UTF-8, no ``NaN`` or ``Infinity``, n
 no number beyond a double.
 """
 
-import codecs
 import json
 import math
 import re
@@ -14,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from truezero.wire.encodings import as_text
+from truezero.wire.encodings import as_text, is_valid_utf8
 from truezero.wire.members import TOP_LEVEL, skip_blank, text_members
 
 _BLOCK: Final = 1 << 16
@@ -44,18 +43,7 @@ def is_strict(body: bytes) -> bool:
     Returns:
         False also for some strict bodies, e.g. with 200 digits in a string: ``mended`` copes.
     """
-    return (body.isascii() or _is_utf8(body)) and not _may_overflow(body)
-
-
-def _is_utf8(body: bytes) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for start in range(0, len(body), _BLOCK):
-            decoder.decode(body[start : start + _BLOCK])
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
+    return (body.isascii() or is_valid_utf8(body)) and not _may_overflow(body)
 
 
 def _may_overflow(body: bytes) -> bool:
