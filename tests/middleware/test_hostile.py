@@ -7,12 +7,13 @@ import gc
 import gzip
 import json
 import weakref
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
+import httpx
 import pytest
 from asgi_driver import VERIFY, ask, http_scope
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from legacy_apps import VerifyRequest, bare_server, fastapi_server, session_server, starlette_server
@@ -24,6 +25,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.routing import Mount, Route
 
 from truezero import ConfigurationError, coverage, wrap
+from truezero.sessions import MemoryStore
 
 FORGED = {**VERIFY, "reward": 9.0}
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -516,3 +518,180 @@ def test_an_argument_of_the_wrong_type_is_refused_at_start(name, value):
     with pytest.raises(ConfigurationError) as caught:
         wrap(bare_server(), **{"server": "unit", name: value})
     assert caught.value.where == name
+
+
+# ---- handlers, and what is inside them --------------------------------------------------------------
+
+
+async def test_a_handler_that_has_an_app_of_its_own_keeps_it():
+    """What a handler calls ``app`` or ``_app`` is its own affair, bare and wrapped."""
+
+    class Service:
+        def grade(self):
+            return 1.0
+
+    class Verify(HTTPEndpoint):
+        app = Service()
+
+        async def post(self, request):
+            return JSONResponse({"reward": self.app.grade()})
+
+    class Callable:
+        def __init__(self):
+            self._app = {"reward": 1.0}
+
+        async def __call__(self, scope, receive, send):
+            await JSONResponse(self._app)(scope, receive, send)
+
+    for handler in (Verify, Callable()):
+        bare = Starlette(routes=[Route("/verify", handler)])
+        wrapped = wrap(bare, server="unit")
+        assert (await ask(wrapped)).json == {"reward": 1.0}
+        assert (await ask(bare)).json == {"reward": 1.0}
+
+
+async def test_a_method_under_two_paths_is_guarded_twice():
+    """A bound method is a new object each time: the second path is the same verify."""
+
+    class Server:
+        async def verify(self, body: VerifyRequest) -> dict[str, float]:
+            raise RuntimeError
+
+    app, server = FastAPI(), Server()
+    app.post("/verify")(server.verify)
+    app.post("/v1/verify")(server.verify)
+    wrapped = wrap(app, server="unit")
+    for path in ("/verify", "/v1/verify"):
+        assert (await ask(wrapped, path)).json["mask_sample"] is True
+
+
+async def test_a_request_of_the_app_to_itself_is_a_call_of_its_own():
+    """What a nested request raises, or forgets, is not the outer call's."""
+    app = FastAPI()
+
+    @app.post("/inner/verify")
+    async def inner(body: dict[str, Any]) -> dict[str, float]:
+        if body.get("fail"):
+            raise RuntimeError("inner")
+        return {"reward": 0.0}
+
+    @app.post("/verify")
+    async def outer(body: VerifyRequest) -> dict[str, float]:
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://self") as client:
+            failed = await client.post("/inner/verify", json={"fail": True})
+            assert failed.status_code == 500
+            if body.expected == "crash":
+                try:
+                    raise KeyError("outer")
+                finally:
+                    await client.post("/inner/verify", json={})
+        return {"reward": 1.0}
+
+    wrapped = wrap(app, server="unit")
+    assert (await ask(wrapped)).json == {"reward": 1.0}
+    crashed = await ask(wrapped, body={**VERIFY, "expected": "crash"})
+    assert crashed.json["failure_reason"] == "KeyError: 'outer'"
+
+
+@pytest.mark.parametrize("use", ["test", "compare", "dependency", "unused"])
+def test_a_verify_that_grades_by_its_session_needs_it(use):
+    """A session that is tested for, compared, or read by a dependency is used."""
+
+    def environment(request: Request) -> Any:
+        return request.session["env"]
+
+    async def test(request: Request, body: VerifyRequest) -> dict[str, float]:
+        seeded = request.session.get("seeded")
+        if seeded:
+            return {"reward": 1.0}
+        return {"reward": 0.0}
+
+    async def compare(request: Request, body: VerifyRequest) -> dict[str, float]:
+        state = request.session.get("state")
+        if state == "won":
+            return {"reward": 1.0}
+        return {"reward": 0.0}
+
+    async def dependency(
+        request: Request, body: VerifyRequest, env: Annotated[Any, Depends(environment)]
+    ) -> dict[str, float]:
+        states.pop(request.session["id"], None)
+        return {"reward": env}
+
+    async def unused(request: Request, body: VerifyRequest) -> dict[str, float]:
+        return {"reward": 1.0}
+
+    states: dict[str, int] = {}
+    app = FastAPI()
+    handlers = {"test": test, "compare": compare, "dependency": dependency, "unused": unused}
+    app.post("/seed_session")(unused)
+    app.post("/verify")(handlers[use])
+    assert wrap(app, server="unit")._guard.stateful is True
+
+
+@pytest.mark.parametrize("path", ["/tools/verify", "/mounted/verify"])
+async def test_a_tool_behind_a_prefix_that_answers_no_verdict_passes(path):
+    """A path that only ends like a verify, with a reply of another kind, is no failed verify."""
+    app, tools = fastapi_server(), FastAPI()
+
+    @tools.post("/verify")
+    async def verify_email() -> dict[str, bool]:
+        return {"email_ok": True}
+
+    app.mount("/tools", tools)
+    app.mount("/mounted", tools)
+    got = await ask(wrap(app, server="unit"), path)
+    assert got.json == {"email_ok": True}
+
+
+async def test_an_endless_reply_is_told_to_end():
+    """After ``max_reply_bytes`` the app learns that nobody reads any more."""
+    ended = []
+
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            while True:
+                await send({"type": "http.response.body", "body": b"x" * 100, "more_body": True})
+        finally:
+            ended.append(True)
+
+    got = await ask(wrap(app, server="unit", max_reply_bytes=1000))
+    assert "max_reply_bytes" in got.json["failure_reason"]
+    assert ended == [True]
+
+
+@ASYNCIO
+async def test_a_slow_store_does_not_eat_the_reply_of_a_seed():
+    """The deadline is over once the app has answered; the store has a bound of its own."""
+
+    class Slow(MemoryStore):
+        in_process = False
+
+        async def put(self, *args, **kwargs):
+            await asyncio.sleep(0.3)
+            return await super().put(*args, **kwargs)
+
+    wrapped = wrap(session_server(), server="unit", store=Slow(), deadline_s=0.1)
+    got = await ask(wrapped, "/seed_session", {})
+    assert (got.status, got.raised) == (200, None)
+    assert coverage(wrapped).seeded == 1
+
+
+async def test_routes_that_come_with_the_start_up_are_looked_at():
+    """A seed and a verify that are added later make the server stateful all the same."""
+    app = FastAPI()
+    wrapped = wrap(app, server="unit")
+    assert (await ask(wrapped)).status == 404
+
+    @app.post("/seed_session")
+    async def seed(request: Request) -> dict[str, str]:
+        return {}
+
+    @app.post("/verify")
+    async def verify(request: Request, body: VerifyRequest) -> dict[str, float]:
+        return {"reward": float(request.session["x"])}
+
+    assert (await ask(wrapped)).json["failure_kind"] == "session_lost"

@@ -147,11 +147,11 @@ async def test_a_cookie_that_need_not_come_back_proves_nothing_by_its_absence(
     assert await ledger.check(request_headers=cookies(marker)) == Live("mine")
 
 
-@pytest.mark.parametrize("name", ["session_id", "sid", "my_session", "id", "episode_id"])
+@pytest.mark.parametrize("name", ["session_id", "sid", "my_session", "id", "episode_id", "token"])
 async def test_a_cookie_that_names_a_session_by_another_word_carries_no_state(name):
     """An id of any usual name leads to state in the process: a restart loses it."""
     signer = TimestampSigner("not-secret")
-    payload = b64encode(json.dumps({name: "a-1"}).encode())
+    payload = b64encode(json.dumps({name: "0f8fad5b-d9cb-469f-a165-70867728950e"}).encode())
     value = signer.sign(payload).decode()
     seed = [(b"set-cookie", f"own={value}; path=/".encode())]
     request = [(b"cookie", f"own={value}".encode())]
@@ -169,3 +169,24 @@ async def test_a_cookie_that_names_a_session_by_another_word_carries_no_state(na
     await before.seeded(request_headers=[], reply_headers=seed, session_id=None)
     assert isinstance(await before.check(request_headers=request), Live)
     assert isinstance(await ledger().check(request_headers=request), NeverSeeded)
+
+
+@pytest.mark.parametrize(
+    "members", [{"session_turns": 3}, {"env_id": "retail"}, {"session_active": True}, {"step": 1}]
+)
+async def test_counters_and_names_in_a_cookie_are_state_not_ids(make_ledger, members):
+    """Numbers, flags and short words in a signed cookie name no session: nothing is lost."""
+    value = TimestampSigner("not-secret").sign(b64encode(json.dumps(members).encode())).decode()
+    ledger = make_ledger(cookie_signers=[("own", "not-secret", None)])
+    state = await ledger.check(request_headers=[(b"cookie", f"own={value}".encode())])
+    assert isinstance(state, Live)
+
+
+@pytest.mark.parametrize("end", ["Max-Age=1", "Expires=Thu, 01-Jan-1971 00:00:00 GMT"])
+async def test_a_cookie_with_an_end_of_its_own_proves_nothing_by_being_gone(make_ledger, end):
+    """A cookie that may expire in the client's jar is no proof when it is not sent back."""
+    ledger = make_ledger()
+    seed = [(b"set-cookie", f"once=1; path=/; {end}".encode())]
+    marker = await ledger.seeded(request_headers=[], reply_headers=seed, session_id=None)
+    request = [(b"cookie", marker[1].split(b";")[0])]
+    assert isinstance(await ledger.check(request_headers=request), Live)

@@ -5,7 +5,7 @@
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Final, Unpack
 
 from truezero.coverage import CoverageCounter
 from truezero.middleware.checks import require_methods, require_name
@@ -13,11 +13,13 @@ from truezero.middleware.deadline import Deadline
 from truezero.middleware.guard import Guard
 from truezero.policy import Policy, ServerSettings, Settings, load_settings
 from truezero.policy.schema import ServerOptions
-from truezero.sessions import CookieSigner, Ledger, LedgerStore, MemoryStore
+from truezero.sessions import CookieSigner, GuardedStore, Ledger, LedgerStore, MemoryStore
 from truezero.settle import Settler
 from truezero.telemetry import MeterProvider, Telemetry, TracerProvider
 from truezero.wire.dialect import Dialect
 from truezero.wire.dialects import dialect_of, mode_of
+
+_STORE_TIMEOUT_S: Final = 2.0
 
 
 def assemble(
@@ -84,7 +86,9 @@ def _ledgers(
     # One key and one store for the life of the guard: its ledger is made anew when the app is
     # looked at, and markers that went out must stay valid.
     secret = loaded.secret.get_secret_value() if loaded.secret else secrets.token_hex(32)
-    kept = MemoryStore(max_sessions=settings.max_sessions) if store is None else store
+    kept: LedgerStore | GuardedStore = MemoryStore(max_sessions=settings.max_sessions)
+    if store is not None:
+        kept = GuardedStore(store, server=server, timeout_s=_STORE_TIMEOUT_S)
 
     def make(signers: Sequence[CookieSigner]) -> Ledger:
         return Ledger(

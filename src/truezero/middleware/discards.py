@@ -40,9 +40,10 @@ def only_discards(endpoint: object) -> bool:
         if isinstance(node, ast.Assign) and _is_reading(node.value, names):
             tracked |= {target.id for target in node.targets if isinstance(target, ast.Name)}
             harmless |= set(_names_in(node.value))
+    drops = [node for node in ast.walk(tree) if _is_drop(node)]
     for node in ast.walk(tree):
         harmless |= set(_harmless_in(node))
-    return all(
+    return bool(drops) and all(
         name in harmless
         for name in _names_in(tree)
         if name.id in tracked and isinstance(name.ctx, ast.Load)
@@ -84,16 +85,20 @@ def _is_reading(value: ast.expr, requests: frozenset[str]) -> bool:
             return False
 
 
-def _harmless_in(node: ast.AST) -> Iterator[ast.Name]:
-    """The names that a statement uses only to test for, or to drop, a session."""
+def _is_drop(node: ast.AST) -> bool:
+    """Whether a statement only throws something away: ``states.pop(session_id, None)``."""
     match node:
-        case ast.If(test=ast.Name() as name):
-            yield name
-        case ast.If(test=ast.Compare(left=ast.Name() as name, comparators=[ast.Constant()])):
-            yield name
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr)) as call) if attr in _DROPPING:
-            yield from _names_in(call)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr))):
+            return attr in _DROPPING
         case ast.Delete():
-            yield from _names_in(node)
+            return True
         case _:
-            pass
+            return False
+
+
+def _harmless_in(node: ast.AST) -> Iterator[ast.Name]:
+    """The names that a statement uses only to drop a session, or to test whether to drop it."""
+    if _is_drop(node):
+        yield from _names_in(node)
+    elif isinstance(node, ast.If) and not node.orelse and all(map(_is_drop, node.body)):
+        yield from _names_in(node.test)

@@ -5,6 +5,8 @@
 from http import HTTPStatus
 from typing import Final, final
 
+from starlette.exceptions import HTTPException
+
 from truezero.errors import FailureError
 from truezero.kinds import Boundary
 from truezero.middleware.responder import SESSION_ID, Responder
@@ -35,18 +37,20 @@ class EpisodeResponder(Responder):
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
             return self.broken(status, raised)
         worked = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+        if isinstance(raised, HTTPException) and raised.status_code < HTTPStatus.BAD_REQUEST:
+            raised = None  # a success that is spelled as an exception
         if isinstance(raised, FailureError) or (worked and raised is not None):
             # A layer of the app made a success out of an exception that left its handler.
             return self.by_exception(raised)
         if not worked:
             return self.refused_or_passed(raised)
-        settler.completed(facts=self.facts)
         if self.route.boundary is Boundary.SEED:
             await self._seeded()
         elif self.route.boundary is Boundary.CLOSE:
             await self.guard.ledger.closed(
                 request_headers=self.scope["headers"], session_id=self._session_id
             )
+        settler.completed(facts=self.facts)
         return None
 
     async def dressed(self, reply: Reply, failure: Failure) -> Reply:

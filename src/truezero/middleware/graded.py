@@ -19,6 +19,9 @@ from truezero.wire.replies import ReadReply
 from truezero.wire.requests import AgentFailure, inspect_request, top_level_string
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
+_NO_VERDICT_AT_ALL: Final = frozenset(
+    {"no reward field", "reply is not a JSON object", "reply is not JSON"}
+)
 
 
 @final
@@ -112,6 +115,9 @@ class GradedResponder(Responder):
         if spoken is not None and (spoken.mask_sample or spoken.failure_class):
             settler.spoken(self._spoken(read), facts=self.facts)
             return None
+        if read.reward is None and spoken is None and self._is_guessed(read):
+            settler.passed(facts=self.facts)
+            return None
         if read.reward is None:
             return self._no_verdict(read.problem or "no reward")
         bounds = self.guard.settings.reward_range
@@ -121,6 +127,14 @@ class GradedResponder(Responder):
         degraded = self._noted() if spoken is None else self._spoken(read)
         settler.scored(read.reward, facts=self.facts, degraded=degraded)
         return None
+
+    def _is_guessed(self, read: ReadReply) -> bool:
+        """Whether this path only ends like a verify, and its reply is of another kind.
+
+        A tool behind a prefix may bear the name. A caller that wants a verdict finds none.
+        """
+        template = self.route.template.rstrip("/")
+        return template != self.route.path and read.problem in _NO_VERDICT_AT_ALL
 
     def _noted(self) -> Failure | None:
         """What the model's own error was, where the owner lets the server score it."""

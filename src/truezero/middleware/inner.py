@@ -16,7 +16,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from truezero.middleware.call import call_of
+from truezero.middleware.call import CURRENT, Call, call_of
 from truezero.middleware.layers import inwards, put_within
 from truezero.middleware.noting import noting_handler
 
@@ -32,9 +32,17 @@ class InnerLayer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the call on and note what it raises."""
         call = call_of(scope)
-        if call is None:
-            await self.app(scope, receive, send)
-            return
+        # A request that the app makes to itself is another call than the one around it.
+        token = CURRENT.set(call)
+        try:
+            if call is None:
+                await self.app(scope, receive, send)
+            else:
+                await self._noting(call, scope, receive, send)
+        finally:
+            CURRENT.reset(token)
+
+    async def _noting(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         call.facts.context = copy_context()
         # A layer further out may try again: only the last try counts.
         call.forget()

@@ -11,10 +11,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truezero.middleware.call import CURRENT, call_of
-from truezero.middleware.layers import inwards, put_within, within
+from truezero.middleware.layers import put_within, within
 
 Handler: TypeAlias = Callable[[Any, Any], Any]
 _NOTED: Final = "__truezero_noted__"
+_MOST_LAYERS: Final = 64
 
 
 def noting_handler(handler: Handler) -> Handler:
@@ -47,10 +48,16 @@ def note_at(route: object) -> None:
         dependant.call = _noting_endpoint(call)
         return
     # FastAPI shows every route through a view; the app to replace is the route's own.
-    outside, *inside = inwards(getattr(route, "original_route", route))
-    for layer in inside:
-        if within(layer) is None and not isinstance(layer, _NotingApp):
+    outside = getattr(route, "original_route", route)
+    endpoint = getattr(outside, "endpoint", None)
+    for _ in range(_MOST_LAYERS):
+        layer = within(outside)
+        if layer is None or isinstance(layer, _NotingApp):
+            return
+        # What the handler itself calls its app is its own affair.
+        if layer is endpoint or inspect.isfunction(layer) or within(layer) is None:
             put_within(outside, _NotingApp(cast("ASGIApp", layer)))
+            return
         outside = layer
 
 

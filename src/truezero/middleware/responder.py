@@ -109,11 +109,11 @@ class Responder(CallSettler, ABC):
         self._given = prepared
         scope = self._scope_for(prepared, read)
         del read, prepared  # the app's own copy is the only other one while it runs
-        CURRENT.set(self.call)
+        token = CURRENT.set(self.call)
         try:
             await app(scope, self._replay, self._take)
         finally:
-            CURRENT.set(None)
+            CURRENT.reset(token)
 
     async def answer(self, outcome: Masked | Retryable) -> None:
         """Send a failure in place of whatever the app said."""
@@ -127,6 +127,7 @@ class Responder(CallSettler, ABC):
     async def refuse(self, refused: RefusedError) -> None:
         """Answer a request that cannot be looked into: typed, and the app is not called."""
         self._settled = self._replaced = True
+        self.call.answered()
         failure = self.failure(refused.kind, refused.reason, source=Source.REQUEST)
         outcome = self.guard.settler.failed(failure, facts=self.facts)
         typed = self.guard.dialect.encode(outcome, self._asked(None), mode=self.guard.mode)
@@ -169,6 +170,10 @@ class Responder(CallSettler, ABC):
         if self._settled:
             if not self._replaced:  # trailers and the like of a reply that was let go
                 await self.send(message)
+            elif not self.held.whole:
+                # As servers say it when nobody reads any more: an endless reply must end.
+                text = "this reply was cut off and answered already"
+                raise OSError(text)
             return
         if not self.held.take(message):
             await self.send(message)
@@ -191,6 +196,9 @@ class Responder(CallSettler, ABC):
 
     async def _conclude(self) -> None:
         self._settled = True
+        if not self.call.timed_out:
+            # The app has said all it had to say; what comes now is bounded by itself.
+            self.call.answered()
         broken = self.held.status >= _SERVER_ERROR or self.raised() is not None
         if self.call.disconnected and broken and not self.call.timed_out:
             self._replaced = True  # nobody is there to read whatever the app says of it
@@ -200,7 +208,6 @@ class Responder(CallSettler, ABC):
         if outcome is not None:
             await self.answer(outcome)
             return
-        self.call.answered()
         self.facts.response_started = True
         await self.held.let_go(self.send)
         self.facts.response_complete = True
@@ -217,13 +224,13 @@ class Responder(CallSettler, ABC):
         self._settled = True
         if is_exit(exc):
             settler.cancelled(facts=self.facts, shutdown=True)
-        elif call.timed_out:
-            await self.answer(self.timeout())
-            return True
         elif is_cancellation(exc) and is_cancelled_from_outside():
             # uvicorn cancels what is still running when its grace period for a shutdown is over.
             shutdown = not call.disconnected and "shutdown" in str(exc)
             settler.cancelled(facts=self.facts, shutdown=shutdown)
+        elif call.timed_out:
+            await self.answer(self.timeout())
+            return True
         elif call.disconnected:
             settler.cancelled(facts=self.facts, shutdown=False)
         else:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the routes to guard in a finished app; knows nothing of what guarding does."""
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,11 +28,14 @@ class Survey:
     """What was found in an app.
 
     Attributes:
-        routes: The guarded routes.
+        routes: The guarded routes, by path.
+        named: Every guarded route whose handler is known, those of one path by several methods
+            or hosts too.
         apps: Every Starlette or FastAPI app in it, itself and mounted ones.
     """
 
     routes: RouteMap = field(default_factory=RouteMap)
+    named: list[GuardedRoute] = field(default_factory=list[GuardedRoute])
     apps: list[Starlette] = field(default_factory=list[Starlette])
 
     def size(self) -> int:
@@ -73,7 +77,9 @@ def survey(
             if known_as is not None:
                 name, boundary = known_as
                 template = place.prefix + path
-                found.routes.add(GuardedRoute(template, name, boundary, layer, endpoint, route))
+                guarded = GuardedRoute(template, name, boundary, layer, endpoint, route)
+                found.routes.add(guarded)
+                found.named.append(guarded)
     return found
 
 
@@ -92,12 +98,18 @@ def _known_as(
     if path in paths:
         return path, paths[path]
     for name, spec in dialect.routes.items():
-        another = path != name and bare.get(name, endpoint) is not endpoint
+        another = path != name and not _same(bare.get(name, endpoint), endpoint)
         if not path.endswith(name) or another:
             continue
         if not spec.request_fields or asks_for(endpoint, spec.request_fields):
             return name, spec.boundary
     return None
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two handlers are one: a method is a new object each time it is asked for."""
+    first, second = (inspect.unwrap(each) if callable(each) else each for each in (one, other))
+    return bool(first == second)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,12 @@ from starlette.middleware.sessions import SessionMiddleware
 
 from truezero.kinds import Boundary
 from truezero.middleware.discards import only_discards
+from truezero.middleware.handlers import asks_for
 from truezero.middleware.matching import GuardedRoute
 from truezero.sessions import CookieSigner
 
 _SEED: Final = "seed_session"
+_NAMES_SESSION: Final = frozenset({"resources_session_id"})
 
 
 def reads_session(endpoint: object, route: object) -> bool:
@@ -26,7 +28,7 @@ def reads_session(endpoint: object, route: object) -> bool:
     """
     dependant = getattr(route, "dependant", None)
     if dependant is not None:
-        return _depends_on_session(dependant)
+        return _depends_on_session(dependant) or asks_for(endpoint, _NAMES_SESSION)
     # Starlette gives every handler the request, however it is annotated.
     return endpoint is not None
 
@@ -47,7 +49,8 @@ def keeps_state(routes: Iterable[GuardedRoute], default_seeds: frozenset[str]) -
         if route.boundary is Boundary.SEED
     )
     return own_seed and any(
-        reads_session(route.endpoint, route.route) and not only_discards(route.endpoint)
+        reads_session(route.endpoint, route.route)
+        and not (only_discards(route.endpoint) and not _has_other_ways(route.route))
         for route in graded
     )
 
@@ -91,6 +94,14 @@ def _seed_name(seed: object, servers: Iterable[object]) -> str:
     if _server(seed) is None:
         method = next((getattr(server, _SEED, method) for server in servers), method)
     return f"{getattr(method, '__module__', '')}.{getattr(method, '__qualname__', '')}"
+
+
+def _has_other_ways(route: object) -> bool:
+    """Whether a handler may read the session by a cookie or a dependency, beside its request."""
+    dependant = getattr(route, "dependant", None)
+    if getattr(dependant, "cookie_params", None):
+        return True
+    return any(_depends_on_session(below) for below in getattr(dependant, "dependencies", ()))
 
 
 def _depends_on_session(dependant: object) -> bool:

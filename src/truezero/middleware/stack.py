@@ -136,12 +136,11 @@ class TrueZeroMiddleware:
         for each in self._survey.apps:
             _guarded[each] = ReferenceType(self)
         routes = self._survey.routes.routes()
-        for route in routes:
-            if route.route is not None:
-                note_at(route.route)
+        for route in self._survey.named:
+            note_at(route.route)
         guard.ledger = guard.make_ledger(session_signers(self._survey.apps))
         if guard.settings.stateful == "auto":
-            guard.stateful = keeps_state(routes, guard.dialect.default_seeds)
+            guard.stateful = keeps_state(self._survey.named, guard.dialect.default_seeds)
         announce(guard, routes, surveyed=bool(self._survey.apps))
 
     def _catch_up(self) -> None:
@@ -153,9 +152,10 @@ class TrueZeroMiddleware:
     def _find(self, scope: Scope) -> tuple[GuardedRoute, str | None] | None:
         routes = self._survey.routes
         found = routes.match(scope)
-        if found is not None or not routes.may_match(scope["path"]):
+        known = found is not None and found[0].endpoint is not None
+        if known or not routes.may_match(scope["path"]):
             return found
-        if self._survey.size() != self._size:  # an app that grew since: a mount, a router
+        if self._survey.size() != self._size:  # it grew since: a route, a mount
             self._look_at(self._root)
             found = self._survey.routes.match(scope)
         return found

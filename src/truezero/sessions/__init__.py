@@ -16,10 +16,12 @@ from truezero.sessions.states import (
     session_failure,
 )
 from truezero.sessions.store import LedgerStore, Record, Status
+from truezero.sessions.trouble import GuardedStore
 
 __all__ = [
     "CookieSigner",
     "Expired",
+    "GuardedStore",
     "Ledger",
     "LedgerStore",
     "Live",

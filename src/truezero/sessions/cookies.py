@@ -26,11 +26,13 @@ class SetCookie(NamedTuple):
         name: Its name.
         value: Its value, without quotes.
         everywhere: Whether a client sends it back on every path of the server, over plain HTTP too.
+        brief: Whether it has an end of its own (Max-Age, Expires), after which it is not sent.
     """
 
     name: str
     value: str
     everywhere: bool
+    brief: bool = False
 
 
 def read_cookies(headers: Headers) -> dict[str, str]:
@@ -76,7 +78,8 @@ def read_set_cookies(headers: Headers) -> Iterator[SetCookie]:
                 and "secure" not in flags
                 and "domain" not in attributes
             )
-            yield SetCookie(name, _unquoted(text), everywhere)
+            brief = not attributes.keys().isdisjoint({"max-age", "expires"})
+            yield SetCookie(name, _unquoted(text), everywhere, brief)
 
 
 def _pair(piece: str) -> tuple[str, str]:

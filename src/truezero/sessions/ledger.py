@@ -84,7 +84,7 @@ class Ledger:
         self,
         *,
         server: str,
-        store: LedgerStore,
+        store: LedgerStore | GuardedStore,
         secret: str | None,
         ttl_s: float,
         epoch: str | None = None,
@@ -102,7 +102,7 @@ class Ledger:
         # One that finishes at once, here, needs no bound: a bound would cost more than its calls.
         self._store = (
             store
-            if getattr(store, "in_process", False)
+            if getattr(store, "in_process", False) or isinstance(store, GuardedStore)
             else GuardedStore(store, server=server, timeout_s=store_timeout_s)
         )
         self._ttl_s = ttl_s

@@ -137,14 +137,14 @@ class OwnCookies:
         """The cookies that a reply sets, signed ones first, then ``MAX_OPAQUE`` others."""
         signed: dict[str, OwnCookie] = {}
         opaque: dict[str, OwnCookie] = {}
-        for name, value, everywhere in read_set_cookies(reply_headers):
+        for name, value, everywhere, brief in read_set_cookies(reply_headers):
             if name in self._signers:
                 cookie = self._verified(name, value)
                 if cookie is not None:
                     signed[name] = cookie._replace(everywhere=everywhere)
             elif not name.startswith(COOKIE_PREFIX) and len(opaque) < MAX_OPAQUE:
                 key = self._keys.cookie(name, value)
-                opaque[name] = OwnCookie(name, Binding.NONE, key, everywhere)
+                opaque[name] = OwnCookie(name, Binding.NONE, key, everywhere and not brief)
         return [*signed.values(), *opaque.values()]
 
     def _verified(self, name: str, value: str) -> OwnCookie | None:
@@ -163,12 +163,14 @@ class OwnCookies:
 
 
 _PAYLOAD: Final = msgspec.json.Decoder(dict[str, object])
-# What servers call the key of the state that they keep in memory. Any other member is taken for
-# state that travels in the cookie itself.
+# What servers call the key of the state that they keep in memory, and what such a key looks like.
+# Any other member is taken for state that travels in the cookie itself.
 _ID_NAME: Final = re.compile(
-    r".*session.*|sid|id|uid|uuid|(?:env|environment|episode|rollout|game|state|run)[_-]?id",
+    r"(?:.*[_-])?session(?:[_-]?(?:id|key))?|sid|id|uid|uuid|token|"
+    r"(?:env|environment|episode|rollout|game|state|run)(?:[_-]?id)?",
     re.IGNORECASE,
 )
+_ID: Final = re.compile(r"(?=.*[0-9])[A-Za-z0-9_.~-]{16,}")
 
 
 def _session_id(payload: bytes) -> str | None:
@@ -178,11 +180,11 @@ def _session_id(payload: bytes) -> str | None:
     except (ValueError, msgspec.DecodeError):
         return None
     named = members.get("session_id")
-    if isinstance(named, str | int):
+    if isinstance(named, str | int) and not isinstance(named, bool):
         return str(named)
     ids = [
         f"{name}={value}"
         for name, value in sorted(members.items())
-        if isinstance(value, str | int) and _ID_NAME.fullmatch(name)
+        if isinstance(value, str) and _ID.fullmatch(value) and _ID_NAME.fullmatch(name)
     ]
     return "&".join(ids) or None
