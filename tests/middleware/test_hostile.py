@@ -695,3 +695,25 @@ async def test_routes_that_come_with_the_start_up_are_looked_at():
         return {"reward": float(request.session["x"])}
 
     assert (await ask(wrapped)).json["failure_kind"] == "session_lost"
+
+
+async def test_a_fallback_to_another_route_is_no_other_try():
+    """A layer that answers a crashed verify from elsewhere makes no verdict of it."""
+    app = fastapi_server(failing)
+
+    @app.post("/fallback")
+    async def fallback() -> dict[str, float]:
+        return {"reward": 0.0}
+
+    class Elsewhere:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            try:
+                await self.app(scope, receive, send)
+            except RuntimeError:
+                await self.app({**scope, "path": "/fallback"}, receive, send)
+
+    app.add_middleware(Elsewhere)
+    assert (await ask(wrap(app, server="unit"))).json["failure_reason"] == "RuntimeError: broken"

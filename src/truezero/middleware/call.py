@@ -33,6 +33,7 @@ class Call:
         overdue: The deadline's watch found it late.
         limit: The scope that bounds it where no watch does.
         cancels: How often the deadline cancelled the request's task.
+        path: The path that the routing was asked for first.
         release: Ends the deadline's watch, once the app has said all it had to say.
     """
 
@@ -43,6 +44,7 @@ class Call:
     overdue: bool = False
     limit: CancelScope | None = None
     cancels: int = 0
+    path: str | None = None
     release: Callable[[], None] | None = None
 
     @property

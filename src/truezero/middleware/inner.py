@@ -44,8 +44,11 @@ class InnerLayer:
 
     async def _noting(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         call.facts.context = copy_context()
-        # A layer further out may try again: only the last try counts.
-        call.forget()
+        # A layer further out may try again, and only the last try counts. Going elsewhere after a
+        # failure is no other try.
+        if call.path in {None, scope["path"]}:
+            call.path = scope["path"]
+            call.forget()
         try:
             await self.app(scope, receive, send)
         except BaseException as exc:
