@@ -15,7 +15,7 @@ from opentelemetry.trace import StatusCode
 
 from truezero import wrap
 
-SECRET = "token sk-abcdefghijklmnop1234 /home/u prompt text"
+SECRET = "token sk-abcdefghijklmnop1234 /srv/u prompt text"
 
 
 async def failing(body):
@@ -49,7 +49,7 @@ async def test_a_failure_has_one_ended_span_that_holds_no_words(traces):
     assert span.attributes["truezero.failure.stage"] == "verification"
     assert span.attributes["truezero.sample.masked"] is True
     assert (span.events, span.links) == ((), ())
-    secrets = ("sk-abcdefghijklmnop1234", "/home/u", "prompt")
+    secrets = ("sk-abcdefghijklmnop1234", "/srv/u", "prompt")
     assert not [secret for secret in secrets if secret in span.to_json()]
 
 

@@ -3,6 +3,7 @@
 """Cancellation, disconnects and exits are never an outcome of the environment."""
 
 import asyncio
+import contextvars
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ from asgi_driver import VERIFY, ask, http_scope
 from legacy_apps import bare_server, fastapi_server, starlette_server
 
 from truezero import JudgeError, ProviderError, coverage, wrap
+from truezero.middleware.inner import InnerLayer
 
 SERVERS = [fastapi_server, starlette_server, bare_server]
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -261,3 +263,16 @@ async def test_a_verdict_that_beats_its_deadline_by_a_hair_counts():
 
     got = await ask(wrap(fastapi_server(score), server="unit", deadline_s=30), body=VERIFY)
     assert got.json["reward"] == 1.0
+
+
+@ASYNCIO
+async def test_a_call_that_is_thrown_away_makes_no_noise():
+    """A request whose coroutine is closed in another context leaves without a complaint."""
+    # case M04
+
+    async def hang(scope, receive, send):
+        await asyncio.get_running_loop().create_future()
+
+    thrown_away = InnerLayer(hang)(http_scope(), None, None)
+    contextvars.copy_context().run(thrown_away.send, None)
+    thrown_away.close()

@@ -20,7 +20,7 @@ from truezero.telemetry import CallFacts
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 TRACEPARENT = (b"TraceParent", f"00-{TRACE}-{PARENT}-01".encode())
-SECRET = "token sk-abc /home/u prompt-of-mine"
+SECRET = "token sk-abc /srv/u prompt-of-mine"
 
 
 def raised(text):

@@ -8,7 +8,8 @@ of an object do.
 """
 
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextlib import suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,6 +69,12 @@ class Call:
 
 
 CURRENT: Final[ContextVar[Call | None]] = ContextVar("truezero.call", default=None)
+
+
+def leave(token: "Token[Call | None]") -> None:
+    """Put back what was current before; a coroutine that is thrown away elsewhere cannot."""
+    with suppress(ValueError):
+        CURRENT.reset(token)
 
 
 def call_of(scope: Scope) -> Call | None:

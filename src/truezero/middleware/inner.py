@@ -16,7 +16,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from truezero.middleware.call import CURRENT, Call, call_of
+from truezero.middleware.call import CURRENT, Call, call_of, leave
 from truezero.middleware.layers import inwards, put_within
 from truezero.middleware.noting import noting_handler
 
@@ -40,7 +40,7 @@ class InnerLayer:
             else:
                 await self._noting(call, scope, receive, send)
         finally:
-            CURRENT.reset(token)
+            leave(token)
 
     async def _noting(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         call.facts.context = copy_context()

@@ -22,7 +22,7 @@ from truezero.middleware.bodies import (
     readable,
     resized,
 )
-from truezero.middleware.call import CALL, CURRENT, Call
+from truezero.middleware.call import CALL, CURRENT, Call, leave
 from truezero.middleware.deadline import is_cancellation, is_cancelled_from_outside
 from truezero.middleware.guard import Guard
 from truezero.middleware.matching import GuardedRoute
@@ -113,7 +113,7 @@ class Responder(CallSettler, ABC):
         try:
             await app(scope, self._replay, self._take)
         finally:
-            CURRENT.reset(token)
+            leave(token)
 
     async def answer(self, outcome: Masked | Retryable) -> None:
         """Send a failure in place of whatever the app said."""
