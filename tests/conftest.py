@@ -5,6 +5,13 @@
 import os
 
 import pytest
+from hypothesis import settings
+
+# A time limit per example would judge the machine. In CI the examples are always the same ones, so
+# that a red run means a change, not luck; everywhere else new ones are tried each time.
+settings.register_profile("always", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "always")
 
 
 @pytest.fixture(autouse=True)
