@@ -409,6 +409,26 @@ def test_a_verify_that_only_drops_its_session_needs_none(way):
     assert wrap(app, server="unit")._guard.stateful is (way == "kept")
 
 
+def test_a_verify_that_drops_one_session_but_is_told_another_keeps_state():
+    """A session that the body names may lead to the state, whatever the request's own is for."""
+
+    class NamedSession(VerifyRequest):
+        resources_session_id: str
+
+    app, states = FastAPI(), {"s": 1.0}
+
+    @app.post("/seed_session")
+    async def seed() -> dict[str, str]:
+        return {}
+
+    async def verify(request: Request, body: NamedSession) -> dict[str, float]:
+        states.pop(request.session["session_id"], None)
+        return {"reward": states.get(body.resources_session_id, 0.0)}
+
+    app.post("/verify")(verify)
+    assert wrap(app, server="unit")._guard.stateful is True
+
+
 async def test_a_mistake_inside_an_app_is_raised_at_a_request_where_nothing_starts_up():
     """A server without a lifespan shows the mistake at the first request, not a wrong reply."""
     app = fastapi_server()

@@ -50,7 +50,7 @@ def keeps_state(routes: Iterable[GuardedRoute], default_seeds: frozenset[str]) -
     )
     return own_seed and any(
         reads_session(route.endpoint, route.route)
-        and not (only_discards(route.endpoint) and not _has_other_ways(route.route))
+        and (_has_other_ways(route) or not only_discards(route.endpoint))
         for route in graded
     )
 
@@ -96,10 +96,13 @@ def _seed_name(seed: object, servers: Iterable[object]) -> str:
     return f"{getattr(method, '__module__', '')}.{getattr(method, '__qualname__', '')}"
 
 
-def _has_other_ways(route: object) -> bool:
-    """Whether a handler may read the session by a cookie or a dependency, beside its request."""
-    dependant = getattr(route, "dependant", None)
-    if getattr(dependant, "cookie_params", None):
+def _has_other_ways(route: GuardedRoute) -> bool:
+    """Whether a handler may read the session by more than its request.
+
+    That is a field of its body that names it, a cookie, or a dependency.
+    """
+    dependant = getattr(route.route, "dependant", None)
+    if getattr(dependant, "cookie_params", None) or asks_for(route.endpoint, _NAMES_SESSION):
         return True
     return any(_depends_on_session(below) for below in getattr(dependant, "dependencies", ()))
 
