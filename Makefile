@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := src tests examples benchmarks
 
-.PHONY: help demo test lint types floors unit interop testbed bench format clean
+.PHONY: help demo test lint types floors unit interop bench format clean
 
 help: ## list what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
