@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of session stores: a store that is added to STORES must pass all of it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -11,11 +11,19 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from stores import STORES, Fixture
 
-from truezero.kinds import Source, Stage
+from truezero.kinds import Fault, Source, Stage
 from truezero.outcomes import Failure
-from truezero.sessions import LedgerStore, MemoryStore, Record, Status
-from truezero.sessions.store import KEYS_LIMIT, RENEW_AFTER
+from truezero.sessions import Record, Status
+from truezero.sessions.store import (
+    KEYS_LIMIT,
+    RENEW_AFTER,
+    TAINTS_LIMIT,
+    Taint,
+    with_taint,
+    without_taint,
+)
 
 TTL_S = 100.0
 PRIMARIES = [b"primary-%07d" % n for n in range(3)]
@@ -23,29 +31,11 @@ ALIASES = [b"alias---%07d" % n for n in range(KEYS_LIMIT + 6)]
 FAILURE = Failure.of("provider_unavailable", "no sandbox", stage=Stage.SEED, source=Source.STATUS)
 
 
-class Fixture(NamedTuple):
-    """A store, and the way to let its clock run."""
-
-    store: LedgerStore
-    advance: Callable[[float], Awaitable[None]]
-
-
-def memory() -> Fixture:
-    """A memory store on a clock that only the test moves."""
-    now = [1000.0]
-
-    async def advance(seconds: float) -> None:
-        now[0] += seconds
-
-    return Fixture(MemoryStore(clock=lambda: now[0]), advance)
-
-
-STORES = {"memory": memory}
-
-
 @pytest.fixture(params=sorted(STORES))
-def made(request):
-    return STORES[request.param]()
+async def made(request):
+    fixture = STORES[request.param]()
+    yield fixture
+    await fixture.close()
 
 
 def live(name="s1", epoch="e1"):
@@ -54,6 +44,13 @@ def live(name="s1", epoch="e1"):
 
 def closed(name="s1", epoch="e1"):
     return Record(name, epoch, Status.CLOSED)
+
+
+def taint(call="/search", *, lasting=False, reason="no reply"):
+    failure = Failure(
+        "transport_timeout", reason, Fault.UNKNOWN, Stage.AGENT, Source.STATUS, "X", 2.5, False
+    )
+    return Taint(call, failure, lasting)
 
 
 class TestStoreContract:
@@ -87,6 +84,82 @@ class TestStoreContract:
         """A session id is data, whatever it holds."""
         await made.store.put(live(name), keys=(PRIMARIES[0],), ttl_s=TTL_S)
         assert await made.store.find((PRIMARIES[0],)) == live(name)
+
+    async def test_all_that_a_record_says_survives_the_store(self, made):
+        """Whether a cookie is bound to it, and its taints, come back equal."""
+        record = live()._replace(bound=True, taints=(taint(), taint("/é", lasting=True)))
+        await made.store.put(record, keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        assert await made.store.find((PRIMARIES[0],)) == record
+
+    async def test_a_taint_is_noted_at_the_first_record_that_is_found(self, made):
+        """A failed call is found with its session from then on, by every key of it."""
+        await made.store.put(live(), keys=(PRIMARIES[0], ALIASES[0]), ttl_s=TTL_S)
+        await made.store.put(live("s2"), keys=(PRIMARIES[1],), ttl_s=TTL_S)
+        keys = (ALIASES[1], ALIASES[0], PRIMARIES[1])
+        assert await made.store.taint(keys, taint=taint())
+        assert await made.store.find((PRIMARIES[0],)) == live()._replace(taints=(taint(),))
+        assert await made.store.find((PRIMARIES[1],)) == live("s2")
+
+    async def test_only_a_live_record_is_tainted(self, made):
+        """What is not there, or has ended, takes no taint; what is past its time may."""
+        await made.store.put(closed(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        assert not await made.store.taint((PRIMARIES[0],), taint=taint())
+        assert not await made.store.taint((PRIMARIES[1],), taint=taint())
+        assert not await made.store.taint((), taint=taint())
+        assert await made.store.find((PRIMARIES[0],)) == closed()
+
+    async def test_a_call_that_works_again_clears_its_own_taint_only(self, made):
+        """A later success of a call takes its taint away, and leaves those of other calls."""
+        await made.store.put(live(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        for name in ("/a", "/b"):
+            await made.store.taint((PRIMARIES[0],), taint=taint(name))
+        await made.store.clear((PRIMARIES[1], PRIMARIES[0]), call="/a")
+        await made.store.clear((PRIMARIES[1],), call="/b")
+        found = await made.store.find((PRIMARIES[0],))
+        assert found is not None
+        assert found.taints == (taint("/b"),)
+
+    async def test_a_lasting_taint_stays(self, made):
+        """Neither a success nor a later failure of the same call takes a lasting taint's place."""
+        await made.store.put(live(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        await made.store.taint((PRIMARIES[0],), taint=taint(lasting=True))
+        await made.store.taint((PRIMARIES[0],), taint=taint(reason="another"))
+        await made.store.clear((PRIMARIES[0],), call="/search")
+        found = await made.store.find((PRIMARIES[0],))
+        assert found is not None
+        assert found.taints == (taint(lasting=True),)
+
+    async def test_taints_are_bounded_and_one_a_call(self, made):
+        """A call that fails again replaces its taint in place; past the bound none is added."""
+        await made.store.put(live(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        for n in range(TAINTS_LIMIT + 3):
+            assert await made.store.taint((PRIMARIES[0],), taint=taint(f"/{n}"))
+        assert await made.store.taint((PRIMARIES[0],), taint=taint("/0", reason="again"))
+        found = await made.store.find((PRIMARIES[0],))
+        assert found is not None
+        expected = [taint("/0", reason="again"), *(taint(f"/{n}") for n in range(1, TAINTS_LIMIT))]
+        assert list(found.taints) == expected
+
+    async def test_a_seed_starts_without_taints(self, made):
+        """A record that is put anew says what the caller says, nothing of the one before."""
+        await made.store.put(live(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        await made.store.taint((PRIMARIES[0],), taint=taint())
+        await made.store.put(live(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+        assert await made.store.find((PRIMARIES[0],)) == live()
+
+    async def test_taints_of_concurrent_calls_all_stay(self, made):
+        """A taint is one step: calls that fail side by side do not overwrite each other's."""
+        await made.store.put(live(), keys=(PRIMARIES[0],), ttl_s=TTL_S)
+
+        async def fail(n):
+            await made.store.taint((PRIMARIES[0],), taint=taint(f"/{n}"))
+
+        async with anyio.create_task_group() as group:
+            for n in range(TAINTS_LIMIT):
+                group.start_soon(fail, n)
+        found = await made.store.find((PRIMARIES[0],))
+        assert found is not None
+        assert {each.call for each in found.taints} == {f"/{n}" for n in range(TAINTS_LIMIT)}
 
     async def test_a_close_reaches_the_aliases(self, made):
         """A record that ends keeps the keys it had."""
@@ -209,12 +282,13 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self._context = start_blocking_portal()
         self._portal = self._context.__enter__()
-        self.store, self._advance = type(self).factory()
+        self.store, self._advance, self.close = type(self).factory()
         self.now = 0.0
         self.records: dict[bytes, _Model] = {}
         self.index: dict[bytes, bytes] = {}
 
     def teardown(self):
+        self._portal.call(self.close)
         self._context.__exit__(None, None, None)
 
     def call(self, step, *args, **kwargs):
@@ -282,6 +356,33 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.call(self.store.add_keys, primary, keys=aliases) == there
         if there:
             self.link(primary, aliases)
+
+    @rule(
+        key=st.sampled_from(PRIMARIES + ALIASES),
+        call=st.sampled_from(["/a", "/b"]),
+        lasting=st.booleans(),
+    )
+    def taint(self, key, call, lasting):
+        primary = self.index.get(key)
+        standing = None if primary is None else self.settle(primary)
+        alive = standing is not None and standing.status in {Status.LIVE, Status.EXPIRED}
+        noted = taint(call, lasting=lasting)
+        assert self.call(self.store.taint, (key,), taint=noted) == alive
+        if alive:
+            record = self.records[primary].record
+            record = record._replace(taints=with_taint(record.taints, noted))
+            self.records[primary] = self.records[primary]._replace(record=record)
+
+    @rule(key=st.sampled_from(PRIMARIES + ALIASES), call=st.sampled_from(["/a", "/b"]))
+    def clear(self, key, call):
+        primary = self.index.get(key)
+        if primary is not None:
+            self.settle(primary)
+        self.call(self.store.clear, (key,), call=call)
+        model = self.records.get(primary)
+        if model is not None:
+            record = model.record._replace(taints=without_taint(model.record.taints, call))
+            self.records[primary] = model._replace(record=record)
 
     @rule(seconds=st.sampled_from([1.0, TTL_S / 3, TTL_S, TTL_S * 3]))
     def advance(self, seconds):

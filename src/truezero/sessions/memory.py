@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from typing import Final, final
 
 from truezero.errors import ConfigurationError
-from truezero.outcomes import Failure
-from truezero.sessions.store import KEYS_LIMIT, RENEW_AFTER, Record, Status
+from truezero.sessions.store import (
+    KEYS_LIMIT,
+    RENEW_AFTER,
+    Record,
+    Status,
+    Taint,
+    with_taint,
+    without_taint,
+)
 
 SWEEP: Final = 4
 """How many forgotten records one write clears away: more than it adds, so that none pile up."""
@@ -71,7 +78,7 @@ class MemoryStore:
             if standing.status in keep:
                 return standing
             self._shelf(entry).remove(entry)
-        entry.session_id, entry.epoch, entry.status, entry.failure = record
+        entry.record = record
         entry.expires = now + ttl_s
         self._set_keys(entry, keys[0], keys[1:])
         shelf = self._shelf(entry)
@@ -101,6 +108,25 @@ class MemoryStore:
         self._set_keys(entry, primary, keys)
         return True
 
+    async def taint(self, keys: Sequence[bytes], *, taint: Taint) -> bool:
+        """Note a failure at the record that the first key leads to, if it is live."""
+        entry = self._first(keys)
+        if entry is None or entry.record.status is not Status.LIVE:
+            return False
+        record = entry.record
+        entry.record = record._replace(taints=with_taint(record.taints, taint))
+        return True
+
+    async def clear(self, keys: Sequence[bytes], *, call: str) -> None:
+        """Take the taint of a call, unless it is a lasting one, from the record of the first key."""
+        entry = self._first(keys)
+        if entry is not None and entry.record.taints:
+            record = entry.record
+            entry.record = record._replace(taints=without_taint(record.taints, call))
+
+    def _first(self, keys: Sequence[bytes]) -> "_Entry | None":
+        return next((entry for key in keys if (entry := self._index.get(key)) is not None), None)
+
     def _renew(self, entry: "_Entry", record: Record, expires: float) -> None:
         if record.status is Status.LIVE:
             entry.expires = expires
@@ -109,7 +135,7 @@ class MemoryStore:
             self._live.append(entry)
 
     def _shelf(self, entry: "_Entry") -> "_Shelf":
-        return self._live if entry.status is Status.LIVE else self._ended
+        return self._live if entry.record.status is Status.LIVE else self._ended
 
     def _set_keys(self, entry: "_Entry", primary: bytes, new: Iterable[bytes]) -> None:
         # An alias that another record has taken over since is no longer this one's to keep.
@@ -142,21 +168,9 @@ class MemoryStore:
 class _Entry:
     """A record in place: mutable, and a link in its shelf's ring."""
 
-    __slots__ = (
-        "after",
-        "before",
-        "epoch",
-        "expires",
-        "failure",
-        "keys",
-        "session_id",
-        "status",
-    )
+    __slots__ = ("after", "before", "expires", "keys", "record")
 
-    session_id: str
-    epoch: str
-    status: Status
-    failure: Failure | None
+    record: Record
     expires: float
     keys: tuple[bytes, ...]
     before: "_Entry"
@@ -166,10 +180,10 @@ class _Entry:
         self.keys = ()
 
     def read(self, now: float) -> Record:
-        status = self.status
-        if status is Status.LIVE and self.expires < now:
-            status = Status.EXPIRED
-        return Record(self.session_id, self.epoch, status, self.failure)
+        record = self.record
+        if self.expires < now and record.status is Status.LIVE:
+            return record._replace(status=Status.EXPIRED)
+        return record
 
 
 class _Shelf:

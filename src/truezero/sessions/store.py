@@ -13,6 +13,10 @@ from truezero.outcomes import Failure
 
 KEYS_LIMIT: Final = 16
 """Most keys of one record, the primary key included."""
+TAINTS_LIMIT: Final = 8
+"""Most taints of one record; past it a new one is not kept."""
+CALL_LIMIT: Final = 256
+"""Longest name of a tainting call, in characters."""
 RENEW_AFTER: Final = 0.01
 """The share of its time to live after which a look-up renews a record."""
 
@@ -26,8 +30,22 @@ class Status(StrEnum):
     SEED_FAILED = "seed_failed"
 
 
+class Taint(NamedTuple):
+    """A failure earlier in an episode, which makes its later reward no measurement.
+
+    Attributes:
+        call: Which call failed: the route of a tool, ``CALL_LIMIT`` characters at most.
+        failure: How.
+        lasting: Whether it stays, even if the same call works later.
+    """
+
+    call: str
+    failure: Failure
+    lasting: bool = False
+
+
 class Record(NamedTuple):
-    """One session, as a store keeps it; a named tuple because one is made per look-up.
+    """One session, as a store keeps it; immutable.
 
     Attributes:
         session_id: The session's id, 512 characters at most.
@@ -35,12 +53,16 @@ class Record(NamedTuple):
         status: What became of it. A store answers ``EXPIRED`` for a live record past its time to
             live; nobody writes it.
         failure: Why its seed failed, with the status ``SEED_FAILED``.
+        bound: Whether the seed's reply tied the session to a cookie of the server's own.
+        taints: What failed since its seed, oldest first, ``TAINTS_LIMIT`` at most and one a call.
     """
 
     session_id: str
     epoch: str
     status: Status
     failure: Failure | None = None
+    bound: bool = False
+    taints: tuple[Taint, ...] = ()
 
 
 class LedgerStore(Protocol):
@@ -103,3 +125,35 @@ class LedgerStore(Protocol):
             Whether there is a record under ``primary``; without one nothing happens.
         """
         ...
+
+    async def taint(self, keys: Sequence[bytes], *, taint: Taint) -> bool:
+        """Note a failure at the record that the first key, in this order, leads to, if it is live.
+
+        A taint of the same call that is there already is replaced in its place, but a lasting one
+        stays. Past ``TAINTS_LIMIT`` nothing is added: the first failures tell most.
+
+        Returns:
+            Whether such a record is there and live, past its time to live or not.
+        """
+        ...
+
+    async def clear(self, keys: Sequence[bytes], *, call: str) -> None:
+        """Take the taint of a call, unless it is a lasting one, from the record of the first key.
+
+        As in ``find``, the first key, in this order, that leads to a record decides.
+        """
+        ...
+
+
+def with_taint(taints: tuple[Taint, ...], taint: Taint) -> tuple[Taint, ...]:
+    """What ``LedgerStore.taint`` makes of a record's taints."""
+    for place, standing in enumerate(taints):
+        if standing.call == taint.call:
+            kept = standing if standing.lasting else taint
+            return (*taints[:place], kept, *taints[place + 1 :])
+    return taints if len(taints) >= TAINTS_LIMIT else (*taints, taint)
+
+
+def without_taint(taints: tuple[Taint, ...], call: str) -> tuple[Taint, ...]:
+    """What ``LedgerStore.clear`` leaves of a record's taints."""
+    return tuple(taint for taint in taints if taint.lasting or taint.call != call)
