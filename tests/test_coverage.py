@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from truezero.coverage import KIND_LIMIT, CoverageCounter
 from truezero.errors import ConfigurationError
 from truezero.kinds import GRADED, Boundary, FailureKind
-from truezero.outcomes import Ending
+from truezero.outcomes import IN_ADDITION, Ending
 
-VERIFY_ENDINGS = [e for e in Ending if e is not Ending.BACKGROUND_ERROR]
+VERIFY_ENDINGS = [e for e in Ending if e not in {*IN_ADDITION, Ending.TAINTED}]
 KINDS = st.one_of(st.none(), st.sampled_from(list(FailureKind)), st.text(max_size=20))
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CALLS = st.lists(st.tuples(st.sampled_from(list(Boundary)), st.sampled_from(list(Ending)), KINDS))
@@ -41,7 +41,7 @@ def test_every_verify_is_in_exactly_one_count(calls):
     ended = [
         (outcome, kind)
         for boundary, outcome, kind in calls
-        if boundary in GRADED and outcome is not Ending.BACKGROUND_ERROR
+        if boundary in GRADED and outcome not in IN_ADDITION
     ]
     assert coverage.seen == len(ended)
     assert coverage.seen == (
@@ -55,7 +55,10 @@ def test_every_verify_is_in_exactly_one_count(calls):
     outcomes = Counter(outcome for outcome, _ in ended)
     assert coverage.scored == outcomes[Ending.SCORED] + outcomes[Ending.DEGRADED]
     assert coverage.degraded == outcomes[Ending.DEGRADED]
-    assert coverage.masked == outcomes[Ending.MASKED]
+    assert coverage.masked == outcomes[Ending.MASKED] + outcomes[Ending.TAINTED]
+    beside = Counter(outcome for _, outcome, _ in calls)
+    assert coverage.replayed == beside[Ending.REPLAYED]
+    assert coverage.repeated == beside[Ending.REPEATED]
     assert coverage.failed + coverage.cancelled == sum(coverage.by_kind.values())
     graded = (Counter(coverage.by_boundary.get(name, {})) for name in ("verify", "run"))
     assert coverage.by_kind == sum(graded, Counter())

@@ -14,15 +14,18 @@ from typing import Final, TypeAlias, final
 from truezero.errors import ConfigurationError
 from truezero.fields import JsonValue
 from truezero.kinds import GRADED, OTHER, Boundary, is_kind
-from truezero.outcomes import Ending
+from truezero.outcomes import IN_ADDITION, Ending
 
 KIND_LIMIT: Final = 64
 """Most kinds that are counted apart; further ones, and text that is no kind, are ``_OTHER``."""
 
 _LOST: Final = (Ending.MASKED, Ending.RETRYABLE, Ending.SPOKEN)
-_WITHOUT_REWARD: Final = (*_LOST, Ending.CANCELLED)
+_WITHOUT_REWARD: Final = (*_LOST, Ending.CANCELLED, Ending.TAINTED)
 _SHOWN: Final = (*_LOST, Ending.PASSED, Ending.CANCELLED)
-_WITHOUT_KIND: Final = frozenset({Ending.SCORED, Ending.COMPLETED, Ending.PASSED})
+_WITHOUT_KIND: Final = frozenset(
+    {Ending.SCORED, Ending.COMPLETED, Ending.PASSED, Ending.REPLAYED, Ending.REPEATED}
+)
+_SUCCESSES: Final = frozenset({Ending.SCORED, Ending.COMPLETED})
 
 _Key: TypeAlias = tuple[Boundary, Ending, str | None]
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
@@ -36,8 +39,8 @@ class Coverage:
     """A score's denominator at one moment: every verify that ended, by how it ended.
 
     Always ``seen == scored + masked + retryable + spoken + passed + cancelled``: ``seen`` is their
-    sum. Everything but ``seeds``, ``seeded``, ``background_errors`` and ``by_boundary`` speaks of
-    verify calls only (those of ``run`` with them), so a failed seed never counts as a verify.
+    sum. Everything but ``seeds``, ``seeded``, ``tainted``, ``background_errors`` and ``by_boundary``
+    speaks of verify calls only (those of ``run`` with them), so a failed seed never counts as a verify.
 
     Attributes:
         seen: Verify calls that ended.
@@ -48,6 +51,10 @@ class Coverage:
         spoken: Masked by the server itself.
         passed: The app's own replies that are no verdict, such as 404 and 422.
         cancelled: Ended by the caller or by a shutdown.
+        replayed: Deliveries of a verify that got the first one's reply; not in ``seen``.
+        repeated: The part of ``seen`` whose rollout's attempt had been verified before; known where
+            the request's path names the rollout.
+        tainted: Tool calls that failed and marked their session; not in ``seen``.
         background_errors: Errors after the reply had gone out, of any boundary; not in ``seen``.
         seeds: Seed calls that ended.
         seeded: Those that made a session.
@@ -64,6 +71,9 @@ class Coverage:
     spoken: int
     passed: int
     cancelled: int
+    replayed: int
+    repeated: int
+    tainted: int
     background_errors: int
     seeds: int
     seeded: int
@@ -100,6 +110,9 @@ class Coverage:
             "failed": self.failed,
             "lost": self.lost,
             "share_failed": self.share_failed,
+            "replayed": self.replayed,
+            "repeated": self.repeated,
+            "tainted": self.tainted,
             "background_errors": self.background_errors,
             "seeds": self.seeds,
             "seeded": self.seeded,
@@ -121,6 +134,12 @@ class Coverage:
         if self.seeds > self.seeded:
             kinds = _in_brackets(self.by_boundary.get(Boundary.SEED, _NOTHING))
             line += f"; seeded {self.seeded} of {self.seeds}{kinds}"
+        for name, count in (("replayed", self.replayed), ("repeated", self.repeated)):
+            if count:
+                line += f"; {name} {count}"
+        if self.tainted:
+            kinds = _in_brackets(self.by_boundary.get(Boundary.TOOL, _NOTHING))
+            line += f"; tool calls that failed {self.tainted}{kinds}"
         if self.background_errors:
             line += f"; background errors {self.background_errors}"
         return line
@@ -161,6 +180,7 @@ class CoverageCounter:
 
         A call that has no reward to give (a seed, say) cannot be scored: ``SCORED`` counts as
         ``COMPLETED`` there. A verify that completed without a verdict counts as ``PASSED``.
+        Only a tool call is ``TAINTED``: what else failed so counts as ``MASKED``.
 
         Args:
             boundary: Which kind of call.
@@ -168,8 +188,10 @@ class CoverageCounter:
             kind: The failure's kind, bare or namespaced; not used for an ending without a failure.
         """
         is_verify = boundary in GRADED
+        if outcome is Ending.TAINTED and boundary is not Boundary.TOOL:
+            outcome = Ending.MASKED
         if outcome in _WITHOUT_KIND:
-            if outcome is not Ending.PASSED:
+            if outcome in _SUCCESSES:
                 outcome = _success(outcome, is_verify=is_verify)
             key: _Key = (boundary, outcome, None)
         else:
@@ -178,7 +200,7 @@ class CoverageCounter:
         with self._lock:
             self._counts[key] = self._counts.get(key, 0) + 1
             self._unlogged += 1
-            if is_verify and outcome is not Ending.BACKGROUND_ERROR:
+            if is_verify and outcome not in IN_ADDITION:
                 self._verifies += 1
                 is_due = self._log_every > 0 and self._verifies % self._log_every == 0
         if is_due:
@@ -232,10 +254,10 @@ def _coverage(counts: Mapping[_Key, int]) -> Coverage:
     """Sum the raw counts up."""
     verify: Counter[Ending] = Counter()
     seed: Counter[Ending] = Counter()
-    background_errors = 0
+    beside: Counter[Ending] = Counter()
     for (boundary, ending, _), count in counts.items():
-        if ending is Ending.BACKGROUND_ERROR:
-            background_errors += count
+        if ending in IN_ADDITION or boundary is Boundary.TOOL:
+            beside[ending] += count
         elif boundary in GRADED:
             verify[ending] += count
         elif boundary is Boundary.SEED:
@@ -250,7 +272,10 @@ def _coverage(counts: Mapping[_Key, int]) -> Coverage:
         spoken=verify[Ending.SPOKEN],
         passed=verify[Ending.PASSED],
         cancelled=verify[Ending.CANCELLED],
-        background_errors=background_errors,
+        replayed=beside[Ending.REPLAYED],
+        repeated=beside[Ending.REPEATED],
+        tainted=beside[Ending.TAINTED],
+        background_errors=beside[Ending.BACKGROUND_ERROR],
         seeds=seed.total(),
         seeded=seed[Ending.COMPLETED] + seed[Ending.DEGRADED],
         by_outcome=_nested((e.value, k, n) for (b, e, k), n in counts.items() if k and b in GRADED),

@@ -48,6 +48,8 @@ class FailureKind(StrEnum):
     BODY_UNREADABLE = "body_unreadable"
     BREAKER_OPEN = "breaker_open"
     BACKGROUND_ERROR = "background_error"
+    TOOL_ERROR = "tool_error"
+    REQUEST_CONFLICT = "request_conflict"
     UNSPECIFIED = "unspecified"
 
 
@@ -64,6 +66,8 @@ _OWN: Final = frozenset(
         FailureKind.BODY_UNREADABLE,
         FailureKind.BREAKER_OPEN,
         FailureKind.BACKGROUND_ERROR,
+        FailureKind.TOOL_ERROR,
+        FailureKind.REQUEST_CONFLICT,
         FailureKind.UNSPECIFIED,
     }
 )
@@ -150,6 +154,7 @@ _UNKNOWN_KINDS: Final = frozenset(
         FailureKind.VERIFIER_TIMEOUT,
         FailureKind.PROVIDER_OOM_KILLED,
         FailureKind.AGENT_RUN_ERROR,
+        FailureKind.TOOL_ERROR,
     }
 )
 # fullmatch everywhere: "$" would also accept a trailing newline, a second label for one failure.

@@ -8,7 +8,7 @@ There is no way to build a ``Scored`` from an exception: ``settle`` answers a fa
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NoReturn, TypeAlias, final
+from typing import Final, NoReturn, TypeAlias, final
 
 from truezero.errors import FailureError
 from truezero.kinds import Fault, Source, Stage, default_fault
@@ -86,7 +86,8 @@ Outcome: TypeAlias = Scored | Masked | Retryable
 class Ending(StrEnum):
     """How a guarded call is counted: one word for telemetry, coverage and logs.
 
-    ``BACKGROUND_ERROR`` comes in addition to its call's own ending, all others exclude each other.
+    ``BACKGROUND_ERROR``, ``REPLAYED`` and ``REPEATED`` come in addition to a call's own ending, all
+    others exclude each other.
     """
 
     SCORED = "scored"
@@ -103,7 +104,17 @@ class Ending(StrEnum):
     """The server masked the sample by itself."""
     PASSED = "passed"
     """A reply of the app's own that is no verdict and no failure, such as a 404 or 422."""
+    TAINTED = "tainted"
+    """A tool call failed: its reply stands, and its session is marked for the verify."""
     CANCELLED = "cancelled"
     """The caller went away, or the process is going down."""
     BACKGROUND_ERROR = "background_error"
     """An error after the reply had gone out; the reply stands."""
+    REPLAYED = "replayed"
+    """A verify that was delivered again got the reply of the first; it counts once."""
+    REPEATED = "repeated"
+    """A verify of a rollout's attempt that was verified before, and was executed again."""
+
+
+IN_ADDITION: Final = frozenset({Ending.BACKGROUND_ERROR, Ending.REPLAYED, Ending.REPEATED})
+"""Endings that come beside a call's own one."""

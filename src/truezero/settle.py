@@ -14,7 +14,7 @@ from typing import Final, final
 
 from truezero.classify import classify_exception
 from truezero.coverage import CoverageCounter
-from truezero.kinds import GRADED, STAGE_OF, FailureKind, Source
+from truezero.kinds import GRADED, STAGE_OF, Boundary, FailureKind, Source
 from truezero.outcomes import Ending, Failure, Masked, Outcome, Retryable, Scored
 from truezero.policy import Action, Breaker, BreakerChange, Policy
 from truezero.telemetry import CallFacts, Telemetry
@@ -57,10 +57,22 @@ class Settler:
         return self.failed(failure, facts=facts, exception=exc)
 
     def failed(
-        self, failure: Failure, *, facts: CallFacts, exception: BaseException | None = None
+        self,
+        failure: Failure,
+        *,
+        facts: CallFacts,
+        exception: BaseException | None = None,
+        by: Boundary | None = None,
     ) -> Masked | Retryable:
-        """Settle a failure without a verdict; ``score`` has nothing to score and masks."""
-        action = self.policy.decide(facts.boundary, failure)
+        """Settle a failure without a verdict; ``score`` has nothing to score and masks.
+
+        Args:
+            failure: What went wrong.
+            facts: The call that carries it.
+            exception: What was raised, if anything.
+            by: The boundary whose policy decides; by default the call's own.
+        """
+        action = self.policy.decide(by or facts.boundary, failure)
         outcome: Masked | Retryable
         match action:
             case Action.RETRY:
@@ -95,6 +107,35 @@ class Settler:
         ending = Ending.SCORED if degraded is None else Ending.DEGRADED
         self._count(ending, facts, kind=degraded.kind if degraded else None)
         return Scored(reward, degraded)
+
+    def tainted(
+        self, failure: Failure, *, facts: CallFacts, exception: BaseException | None = None
+    ) -> None:
+        """Record a tool call that failed; its reply stays as it is, and its verify is settled."""
+        action = self.policy.decide(facts.boundary, failure)
+        self.telemetry.failed(
+            failure, facts=facts, action=action, outcome=Ending.TAINTED, exception=exception
+        )
+        self._count(Ending.TAINTED, facts, kind=failure.kind)
+
+    def voids(self, failure: Failure, *, reward: float) -> bool:
+        """Whether a failure earlier in the episode makes a reward no measurement.
+
+        A reward above 0 was earned all the same. At or below 0 nobody can tell the model's failure
+        from the environment's, and the policy of the tool boundary decides.
+        """
+        return reward <= 0 and self.policy.decide(Boundary.TOOL, failure) is not Action.SCORE
+
+    def replayed(self, *, facts: CallFacts) -> None:
+        """Record a verify that was delivered again; the first one counts."""
+        facts.is_duplicate = True
+        self.telemetry.replayed(facts=facts)
+        self.coverage.record(boundary=facts.boundary, outcome=Ending.REPLAYED)
+
+    def repeated(self, *, facts: CallFacts) -> None:
+        """Note that a verify of this rollout's attempt was executed before."""
+        facts.is_duplicate = True
+        self.coverage.record(boundary=facts.boundary, outcome=Ending.REPEATED)
 
     def spoken(self, failure: Failure, *, facts: CallFacts) -> None:
         """Record a failure that the server typed itself; its reply stays as it is."""

@@ -41,6 +41,10 @@ SAID = {
     "owned_fields": (["a", "B-c"], "a,B-c", frozenset({"a", "B-c"})),
     "policy_errors": (["a.B", "c.d.E"], "a.B, c.d.E", ("a.B", "c.d.E")),
     "routes": ({"verify": ["/a", "/b"]}, '{"verify": ["/a", "/b"]}', {"verify": ("/a", "/b")}),
+    "tools": (["/a", "/b"], "/a,/b", ("/a", "/b")),
+    "idempotent_verify": (True, "true", True),
+    "store": ("redis://h:1/0", "redis://h:1/0", "redis://h:1/0"),
+    "on_store_down": ("refuse", "refuse", "refuse"),
     "session_ttl_s": (0.5, "0.5", 0.5),
     "max_sessions": (10, "10", 10),
     "coverage_log_every": (0, "0", 0),
@@ -60,6 +64,10 @@ DEFAULTS = {
     "owned_fields": frozenset(),
     "policy_errors": (),
     "routes": {},
+    "tools": "auto",
+    "idempotent_verify": False,
+    "store": "memory",
+    "on_store_down": "annotate",
     "session_ttl_s": 604800.0,
     "max_sessions": 1_000_000,
     "coverage_log_every": 1000,
@@ -156,7 +164,7 @@ def test_the_defaults_are_the_documented_ones():
 def test_every_key_is_said_somewhere_in_these_tests():
     """A key that is added without a test fails here; Python takes them all as arguments."""
     assert set(SAID) == set(DEFAULTS) == set(PLAIN_KEYS)
-    assert set(ServerOptions.__annotations__) == set(PLAIN_KEYS) - {"dialect", "mode"}
+    assert set(ServerOptions.__annotations__) == set(PLAIN_KEYS) - {"dialect", "mode", "store"}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -86,8 +86,10 @@ async def test_a_store_in_trouble_breaks_no_call_and_masks_nothing(trouble):
         request_headers=[], reply_headers=[], session_id="refused", failure=REFUSED
     )
     for value in (OTHER, b"sid=1", failed[1].split(b";")[0]):
-        assert await ledger.check(request_headers=[(b"cookie", value)]) == Unproven()
-    assert await ledger.check(request_headers=[], session_id="unknown") == Unproven()
+        state = await ledger.check(request_headers=[(b"cookie", value)])
+        assert state == Unproven(store_down=True)
+    state = await ledger.check(request_headers=[], session_id="unknown")
+    assert state == Unproven(store_down=True)
     assert await ledger.check(request_headers=[]) == NeverSeeded()
     await ledger.closed(request_headers=[(b"cookie", b"sid=1")], session_id=None)
 
@@ -167,7 +169,7 @@ async def test_a_log_handler_that_fails_breaks_no_call():
     logging.getLogger("truezero").addHandler(handler)
     try:
         ledger = make_ledger(FarStore(ConnectionError("down")))
-        assert await ledger.check(request_headers=[], session_id="mine") == Unproven()
+        assert await ledger.check(request_headers=[], session_id="mine") == Unproven(store_down=True)
     finally:
         logging.getLogger("truezero").removeHandler(handler)
 
@@ -188,7 +190,7 @@ async def test_a_store_that_does_not_say_where_it_is_is_guarded():
             raise ConnectionError
 
     ledger = make_ledger(Silent())
-    assert await ledger.check(request_headers=[], session_id="mine") == Unproven()
+    assert await ledger.check(request_headers=[], session_id="mine") == Unproven(store_down=True)
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan")])

@@ -21,6 +21,15 @@ def table(heading, *, column):
     return dict(ROW.findall(rows))
 
 
+_WITHOUT_FAILURE = {
+    Ending.SCORED,
+    Ending.COMPLETED,
+    Ending.PASSED,
+    Ending.REPLAYED,
+    Ending.REPEATED,
+}
+
+
 @pytest.fixture
 def emitted(observed, make_facts, make_failure):
     """All spans and points of calls that ended in every way at every boundary."""
@@ -28,9 +37,12 @@ def emitted(observed, make_facts, make_failure):
     for boundary in Boundary:
         telemetry.scored(facts=make_facts(boundary=boundary))
         telemetry.passed(facts=make_facts(boundary=boundary))
+        again = make_facts(boundary=boundary)
+        again.is_duplicate = True
+        telemetry.replayed(facts=again)
         telemetry.scored(facts=make_facts(boundary=boundary), degraded=make_failure())
         for outcome in Ending:
-            if outcome in {Ending.SCORED, Ending.COMPLETED, Ending.PASSED}:
+            if outcome in _WITHOUT_FAILURE:
                 continue
             facts = make_facts(boundary=boundary, rollout_id="r", session_id="s")
             facts.response_started = True
@@ -83,4 +95,4 @@ def test_outcome_table_is_every_ending(emitted):
     rows = table("How a call ends", column="`truezero.outcome`")
     assert set(rows) == {ending.value for ending in Ending}
     seen = {span.attributes["truezero.outcome"] for span in spans}
-    assert seen == set(rows) - {"scored", "completed", "passed"}
+    assert seen == set(rows) - {"scored", "completed", "passed", "repeated"}

@@ -34,7 +34,12 @@ from truezero.classify.reading import (
 )
 from truezero.classify.rows import Row
 from truezero.classify.senses import KIND_OF, TRANSPORT, Sense
-from truezero.classify.statuses import classify_status, peer_is_transient, peer_sense
+from truezero.classify.statuses import (
+    classify_status,
+    is_callers_mistake,
+    peer_is_transient,
+    peer_sense,
+)
 from truezero.errors import FailureError
 from truezero.kinds import STAGE_OF, Boundary, FailureKind, Fault, Source, default_fault, is_kind
 from truezero.outcomes import Failure
@@ -180,9 +185,12 @@ def _by_row(exc: BaseException, row: Row, boundary: Boundary) -> _Finding:
     if row.reply:
         return _by_reply(exc, status, wait, boundary)
     kind = KIND_OF[peer_sense(row.sense, status, boundary=boundary)][boundary]
+    asked_badly = boundary is Boundary.TOOL and is_callers_mistake(status)
+    if asked_badly:  # a provider that refuses what the model asked for is no outage
+        kind = FailureKind.TOOL_ERROR
     return _Finding(
         str(kind),
-        default_fault(kind),
+        Fault.POLICY if asked_badly else default_fault(kind),
         exc,
         transient=row.transient and peer_is_transient(status),
         retry_after_s=wait,

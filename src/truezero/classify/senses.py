@@ -49,11 +49,12 @@ def _at_verify(kind: FailureKind, elsewhere: FailureKind) -> Mapping[Boundary, F
     return MappingProxyType({**dict.fromkeys(Boundary, elsewhere), Boundary.VERIFY: kind})
 
 
-# What is seeded or called as a tool is an allocation of somebody's; what is graded is our own.
+# What is seeded is an allocation of somebody's, what is graded is our own; a tool that breaks may
+# have broken on what the model asked of it.
 _BROKE: Final[Mapping[Boundary, FailureKind]] = MappingProxyType(
     {
         Boundary.SEED: FailureKind.PROVIDER_UNAVAILABLE,
-        Boundary.TOOL: FailureKind.PROVIDER_UNAVAILABLE,
+        Boundary.TOOL: FailureKind.TOOL_ERROR,
         Boundary.VERIFY: FailureKind.VERIFIER_ERROR,
         Boundary.CLOSE: FailureKind.SESSION_RELEASE_FAILED,
         Boundary.RUN: FailureKind.VERIFIER_ERROR,
@@ -63,7 +64,12 @@ _BROKE: Final[Mapping[Boundary, FailureKind]] = MappingProxyType(
 KIND_OF: Final[Mapping[Sense, Mapping[Boundary, FailureKind]]] = MappingProxyType(
     {
         Sense.BROKE: _BROKE,
-        Sense.CLOCK: _at_verify(FailureKind.VERIFIER_TIMEOUT, FailureKind.TRANSPORT_TIMEOUT),
+        Sense.CLOCK: MappingProxyType(
+            {
+                **_at_verify(FailureKind.VERIFIER_TIMEOUT, FailureKind.TRANSPORT_TIMEOUT),
+                Boundary.TOOL: FailureKind.TOOL_ERROR,
+            }
+        ),
         Sense.REMOTE: _at_verify(FailureKind.JUDGE_FAILED, FailureKind.PROVIDER_UNAVAILABLE),
         Sense.UNREADABLE: _at_verify(
             FailureKind.JUDGE_UNPARSEABLE, FailureKind.PROVIDER_UNAVAILABLE

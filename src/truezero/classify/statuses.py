@@ -24,6 +24,8 @@ _SENSES: Final[Mapping[int, Sense]] = MappingProxyType(
 )
 _OWN_TRANSIENT: Final = frozenset({408, 425, 429})
 _PEER_TRANSIENT: Final = _OWN_TRANSIENT | {409}
+# What a provider answers about itself, or about who calls: a key, a quota, a wait.
+_PEER_TROUBLE: Final = _PEER_TRANSIENT | {401, 402, 403, 407}
 _FIRST_ERROR: Final = 400
 _FIRST_SERVER_ERROR: Final = 500
 _TOO_MANY_REQUESTS: Final = 429
@@ -47,6 +49,8 @@ def classify_status(
         nemo-gym 0.7.0's environment server: which statuses end an episode for good.
     """
     sense = _SENSES.get(status, Sense.BROKE)
+    if sense is Sense.CLOCK and boundary is Boundary.TOOL:
+        sense = Sense.SLOW  # a gateway gave up on what the tool calls: no clock of the server's own
     kind = KIND_OF[sense][boundary]
     return Failure(
         str(kind),
@@ -63,6 +67,11 @@ def peer_sense(sense: Sense, status: int, *, boundary: Boundary) -> Sense:
     """What a peer's status means: too many requests are a quota, save where a judge is called."""
     judge = sense is Sense.REMOTE and boundary is Boundary.VERIFY
     return Sense.QUOTA if status == _TOO_MANY_REQUESTS and not judge else sense
+
+
+def is_callers_mistake(status: int) -> bool:
+    """Whether a peer's status speaks of what it was asked: behind a tool, of the model's words."""
+    return _FIRST_ERROR <= status < _FIRST_SERVER_ERROR and status not in _PEER_TROUBLE
 
 
 def peer_is_transient(status: int) -> bool:

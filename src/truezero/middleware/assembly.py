@@ -2,24 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the parts of one wrapped app together from its configuration; sees no request."""
 
-import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Unpack
 
 from truezero.coverage import CoverageCounter
 from truezero.middleware.checks import require_methods, require_name
 from truezero.middleware.deadline import Deadline
 from truezero.middleware.guard import Guard
+from truezero.middleware.once import RecentVerifies
+from truezero.middleware.remembering import ledgers, once, remembering
 from truezero.policy import Policy, ServerSettings, Settings, load_settings
 from truezero.policy.schema import ServerOptions
-from truezero.sessions import CookieSigner, GuardedStore, Ledger, LedgerStore, MemoryStore
+from truezero.sessions import LedgerStore
+from truezero.sessions.stores import Stores
 from truezero.settle import Settler
 from truezero.telemetry import MeterProvider, Telemetry, TracerProvider
 from truezero.wire.dialect import Dialect
 from truezero.wire.dialects import dialect_of, mode_of
-
-_STORE_TIMEOUT_S: Final = 2.0
 
 
 def assemble(
@@ -30,7 +30,7 @@ def assemble(
     dialect: str | Dialect | None,
     mode: str | None,
     config: Settings | Path | str | Mapping[str, object] | None,
-    store: LedgerStore | None,
+    store: Stores | LedgerStore | str | None,
     tracer_provider: TracerProvider | None,
     meter_provider: MeterProvider | None,
     **options: Unpack[ServerOptions],
@@ -41,7 +41,8 @@ def assemble(
         ConfigurationError: Any mistake in what is configured, with the path of the key.
     """
     require_name(server)
-    require_methods(store, "store", ("put", "find", "add_keys"))
+    if not isinstance(store, Stores | str):
+        require_methods(store, "store", ("put", "find", "add_keys", "taint", "clear"))
     require_methods(tracer_provider, "tracer_provider", ("get_tracer",))
     require_methods(meter_provider, "meter_provider", ("get_meter",))
     loaded = config if isinstance(config, Settings) else load_settings(config)
@@ -53,7 +54,8 @@ def assemble(
     telemetry = Telemetry(
         server=server, tracer_provider=tracer_provider, meter_provider=meter_provider
     )
-    make_ledger = _ledgers(server, settings, loaded, store)
+    memory = remembering(store, settings, server=server)
+    make_ledger = ledgers(server, settings, loaded, memory, spoken)
     mode = mode_of(spoken, settings.mode)
     return Guard(
         server=server,
@@ -67,6 +69,9 @@ def assemble(
         make_ledger=make_ledger,
         deadline=Deadline(settings.deadline_s),
         stateful=settings.stateful is True,
+        once=once(server, settings, memory),
+        recent=RecentVerifies(),
+        may_be_tainted=memory.is_shared,
     )
 
 
@@ -78,25 +83,3 @@ def _settler(server: str, settings: ServerSettings, telemetry: Telemetry) -> Set
         coverage=CoverageCounter(server=server, log_every=settings.coverage_log_every),
         breaker=settings.breaker.create(),
     )
-
-
-def _ledgers(
-    server: str, settings: ServerSettings, loaded: Settings, store: LedgerStore | None
-) -> Callable[[Sequence[CookieSigner]], Ledger]:
-    # One key and one store for the life of the guard: its ledger is made anew when the app is
-    # looked at, and markers that went out must stay valid.
-    secret = loaded.secret.get_secret_value() if loaded.secret else secrets.token_hex(32)
-    kept: LedgerStore | GuardedStore = MemoryStore(max_sessions=settings.max_sessions)
-    if store is not None:
-        kept = GuardedStore(store, server=server, timeout_s=_STORE_TIMEOUT_S)
-
-    def make(signers: Sequence[CookieSigner]) -> Ledger:
-        return Ledger(
-            server=server,
-            store=kept,
-            secret=secret,
-            ttl_s=settings.session_ttl_s,
-            cookie_signers=signers,
-        )
-
-    return make

@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 
 from truezero.errors import FailureError
 from truezero.kinds import Boundary
-from truezero.middleware.responder import SESSION_ID, Responder
+from truezero.middleware.responder import Responder
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.wire.dialect import Reply
-from truezero.wire.requests import top_level_string
+from truezero.wire.identity import read_identity
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
 
@@ -25,8 +25,10 @@ class EpisodeResponder(Responder):
     _failure: Failure | None = None
 
     async def prepare(self, body: bytes) -> bytes | None:
-        """Read the caller's own session id, if it gave one; the body stays as it is."""
-        self._session_id = self.facts.session_id = top_level_string(body, name=SESSION_ID)
+        """Read what the caller calls the session and the rollout; the body stays as it is."""
+        named = read_identity(body)
+        self._session_id = self.facts.session_id = named.session_id
+        self.facts.rollout_id = self.facts.rollout_id or named.rollout_id
         return body
 
     async def judge(self) -> Masked | Retryable | None:
@@ -48,7 +50,9 @@ class EpisodeResponder(Responder):
             await self._seeded()
         elif self.route.boundary is Boundary.CLOSE:
             await self.guard.ledger.closed(
-                request_headers=self.scope["headers"], session_id=self._session_id
+                request_headers=self.scope["headers"],
+                session_id=self._session_id,
+                rollout_id=self.facts.rollout_id,
             )
         settler.completed(facts=self.facts)
         return None
@@ -61,6 +65,7 @@ class EpisodeResponder(Responder):
             request_headers=self.scope["headers"],
             reply_headers=self.held.headers,
             session_id=self._session_id,
+            rollout_id=self.facts.rollout_id,
             failure=failure,
         )
         return Reply(reply.status, reply.body, (*reply.headers, marker))
@@ -70,5 +75,6 @@ class EpisodeResponder(Responder):
             request_headers=self.scope["headers"],
             reply_headers=self.held.headers,
             session_id=self._session_id,
+            rollout_id=self.facts.rollout_id,
         )
         self.held.add_header(marker)

@@ -12,11 +12,15 @@ from truezero.classify import classify_exception
 from truezero.errors import FailureError
 from truezero.kinds import Boundary, FailureKind, Fault, Source
 from truezero.middleware.bodies import RefusedError
-from truezero.middleware.responder import SESSION_ID, Responder
+from truezero.middleware.responder import Responder
 from truezero.outcomes import Failure, Masked, Retryable
-from truezero.sessions import Live, session_failure
+from truezero.redact import clean_reason
+from truezero.sessions import Live, Lost, SessionState, Taint, session_failure
+from truezero.sessions.claims import Claim, Conflict, KeptReply
+from truezero.sessions.trouble import StoreTroubleError
+from truezero.wire.identity import read_identity
 from truezero.wire.replies import ReadReply
-from truezero.wire.requests import AgentFailure, inspect_request, top_level_string
+from truezero.wire.requests import AgentFailure, inspect_request
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
 _NO_VERDICT_AT_ALL: Final = frozenset(
@@ -27,6 +31,8 @@ _NO_VERDICT_AT_ALL: Final = frozenset(
 @final
 class GradedResponder(Responder):
     """One verify: strips the request, settles what is void, and reads the verdict."""
+
+    _taints: tuple[Taint, ...] = ()
 
     async def prepare(self, body: bytes) -> bytes | None:
         """Strip owned fields; settle a failed agent run and a lost session without the app."""
@@ -44,6 +50,8 @@ class GradedResponder(Responder):
             return None
         if guard.echoes:
             self.body = asked.body
+        if await self._is_answered(asked.body):
+            return None
         failure = self._void_before(asked.agent_failure) or await self._session_failure(asked.body)
         if failure is not None:
             self.identify()
@@ -79,6 +87,42 @@ class GradedResponder(Responder):
         handled = isinstance(raised, HTTPException) or self.call.handled is not None
         return handled and status >= HTTPStatus.BAD_REQUEST
 
+    async def _is_answered(self, body: bytes) -> bool:
+        """Whether another delivery of the same verify answers, or has answered, this one."""
+        once, facts = self.guard.once, self.facts
+        if once is None:
+            known = facts.rollout_id and self.guard.recent.note(self.route.path, facts.rollout_id)
+            if known:
+                self.guard.settler.repeated(facts=facts)
+            return False
+        named = read_identity(body)
+        facts.rollout_id = facts.rollout_id or named.rollout_id
+        named = named._replace(rollout_id=facts.rollout_id)
+        try:
+            claimed = await once.claim(body, named, path=self.route.template)
+        except StoreTroubleError:
+            return await self._refused_for_store()
+        match claimed:
+            case KeptReply():
+                await self.replay(claimed)
+                return True
+            case Conflict():
+                text = "this rollout's attempt was verified with another body"
+                kind = FailureKind.REQUEST_CONFLICT
+                await self.refuse(RefusedError(HTTPStatus.CONFLICT, kind, text))
+                return True
+            case Claim() | None:
+                self.claim = claimed
+                return False
+
+    async def _refused_for_store(self) -> bool:
+        if self.guard.settings.on_store_down == "annotate":
+            return False
+        text = "the session store gave no answer, so that a second delivery could not be told"
+        failure = self.failure(FailureKind.PERSISTENCE_FAILED, text, source=Source.SESSION)
+        await self.answer(self.guard.settler.failed(failure, facts=self.facts))
+        return True
+
     def _void_before(self, agent: AgentFailure | None) -> Failure | None:
         """Whether the measurement is void before the server is asked: a run that failed."""
         if agent is None or self.guard.settings.agent_failed == "pass":
@@ -90,20 +134,37 @@ class GradedResponder(Responder):
 
     async def _session_failure(self, body: bytes) -> Failure | None:
         """Whether the session that this verify needs is provably gone."""
-        guard, headers = self.guard, self.scope["headers"]
+        guard = self.guard
         if self.route.boundary is not Boundary.VERIFY:
             return None  # a run seeds its own session
-        if not guard.stateful and not self.headers.cookie:
+        matters = guard.stateful or guard.may_be_tainted
+        if not matters and not self.headers.cookie:
             return None  # a session could only be noted, and there is none to note
-        state = await guard.ledger.check(request_headers=headers)
-        if guard.stateful and not isinstance(state, Live):
-            # An id in the body leads to the session too; it is looked for only where it matters.
-            session_id = top_level_string(body, name=SESSION_ID)
-            if session_id is not None:
-                state = await guard.ledger.check(request_headers=headers, session_id=session_id)
+        state = await self._session(body, matters=matters)
         self.facts.session_id = getattr(state, "session_id", None)
-        never = guard.settings.never_seeded
-        return session_failure(state, stateful=guard.stateful, never_seeded=never)
+        if isinstance(state, Live | Lost):
+            self._taints = state.taints
+        return session_failure(
+            state,
+            stateful=guard.stateful,
+            never_seeded=guard.settings.never_seeded,
+            on_store_down=guard.settings.on_store_down,
+        )
+
+    async def _session(self, body: bytes, *, matters: bool) -> SessionState:
+        """The session's state; names in the body are looked for only where they matter."""
+        check, headers = self.guard.ledger.check, self.scope["headers"]
+        rollout_id = self.facts.rollout_id
+        state = await check(request_headers=headers, rollout_id=rollout_id)
+        if not matters or isinstance(state, Live):
+            return state
+        named = read_identity(body)
+        if named.session_id is None and (rollout_id or named.rollout_id is None):
+            return state
+        self.facts.rollout_id = rollout_id = rollout_id or named.rollout_id
+        return await check(
+            request_headers=headers, session_id=named.session_id, rollout_id=rollout_id
+        )
 
     def _verdict(self) -> Masked | Retryable | None:
         settler = self.guard.settler
@@ -124,8 +185,18 @@ class GradedResponder(Responder):
         if bounds is not None and not bounds[0] <= read.reward <= bounds[1]:
             text = f"reward {read.reward!r} is outside reward_range {bounds[0]:g} to {bounds[1]:g}"
             return self._no_verdict(text)
+        return self._measured(read, read.reward)
+
+    def _measured(self, read: ReadReply, reward: float) -> Masked | Retryable | None:
+        """Settle a reward by what is known beside it; a server's own word stands."""
+        settler, spoken = self.guard.settler, read.spoken
         degraded = self._noted() if spoken is None else self._spoken(read)
-        settler.scored(read.reward, facts=self.facts, degraded=degraded)
+        for taint in self._taints if spoken is None else ():
+            failed = self._earlier(taint)
+            if settler.voids(taint.failure, reward=reward):
+                return settler.failed(failed, facts=self.facts, by=Boundary.TOOL)
+            degraded = degraded or failed
+        settler.scored(reward, facts=self.facts, degraded=degraded)
         return None
 
     def _is_guessed(self, read: ReadReply) -> bool:
@@ -144,6 +215,13 @@ class GradedResponder(Responder):
         self.identify()
         failure = classify_exception(exc, boundary=self.route.boundary)
         return replace(failure, fault=Fault.POLICY)
+
+    def _earlier(self, taint: Taint) -> Failure:
+        """A failure of a call before this one, as the verify's row tells it."""
+        self.identify()
+        failure = taint.failure
+        reason = f"{taint.call} failed earlier in the episode: {failure.reason}"
+        return replace(failure, reason=clean_reason(reason))
 
     def _spoken(self, read: ReadReply) -> Failure:
         """What the server itself said of a failure; without a kind it stays unspecified."""

@@ -8,6 +8,7 @@ from typing import final
 
 from truezero.fields import OwnedFields
 from truezero.middleware.deadline import Deadline
+from truezero.middleware.once import Once, RecentVerifies
 from truezero.policy import ServerSettings
 from truezero.sessions import CookieSigner, Ledger
 from truezero.settle import Settler
@@ -31,6 +32,10 @@ class Guard:
         make_ledger: Makes it again, with the session cookies that the app signs.
         deadline: Bounds each call of the app.
         stateful: Whether a lost session voids a verify.
+        once: Executes each verify once, where that is asked for.
+        recent: Which verifies were executed lately, where it is not.
+        may_be_tainted: Whether a tool call may have marked a session: one of this process did, or
+            the store is shared with other workers.
     """
 
     server: str
@@ -44,3 +49,6 @@ class Guard:
     make_ledger: Callable[[Sequence[CookieSigner]], Ledger]
     deadline: Deadline
     stateful: bool
+    once: Once | None
+    recent: RecentVerifies
+    may_be_tainted: bool

@@ -139,9 +139,14 @@ class HeldReply:
         for chunk in self.chunks:
             await send(chunk)
 
-    async def replace(self, reply: Reply, send: Send) -> None:
-        """Send another reply in its place, with the headers that are not about the body."""
+    def replaced(self, reply: Reply) -> Reply:
+        """Another reply in its place, with the headers that are not about the body."""
         headers = resized(self.headers, 0, drop=_OF_THE_BODY)
         headers += [*reply.headers, (b"content-length", str(len(reply.body)).encode())]
-        await send({"type": START, "status": reply.status, "headers": headers})
-        await send({"type": BODY, "body": reply.body, "more_body": False})
+        return Reply(reply.status, reply.body, tuple(headers))
+
+
+async def send_reply(reply: Reply, send: Send) -> None:
+    """Send a whole reply, with the headers as they are."""
+    await send({"type": START, "status": reply.status, "headers": list(reply.headers)})
+    await send({"type": BODY, "body": reply.body, "more_body": False})

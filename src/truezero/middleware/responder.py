@@ -25,15 +25,16 @@ from truezero.middleware.bodies import (
 from truezero.middleware.call import CALL, CURRENT, Call, leave
 from truezero.middleware.deadline import is_cancellation, is_cancelled_from_outside
 from truezero.middleware.guard import Guard
+from truezero.middleware.held import send_reply
 from truezero.middleware.matching import GuardedRoute
 from truezero.middleware.settling import CallSettler
 from truezero.outcomes import Failure, Masked, Retryable
+from truezero.sessions.claims import Claim, KeptReply
 from truezero.wire.dialect import Asked, Reply
 
 # By these an app hands the server a file instead of bytes: the verdict in it would go unseen.
 _FILE_EXTENSIONS: Final = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
-SESSION_ID: Final = "resources_session_id"
-"""The request field by which a caller names the session itself."""
+_FIRST_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
 _NO_HEADERS: Final = RequestHeaders()
 _CONTENT_ENCODING: Final = frozenset({b"content-encoding"})
@@ -57,6 +58,8 @@ class Responder(CallSettler, ABC):
         self.receive = receive
         self.send = send
         self.headers = _NO_HEADERS
+        self.claim: Claim | None = None
+        """The right to execute this call, where one delivery alone may."""
         self._given: bytes | None = None
         self._settled = False
         self._replaced = False
@@ -84,6 +87,15 @@ class Responder(CallSettler, ABC):
         else:
             if not self._settled:
                 await self._silent()
+        finally:
+            if self.claim is not None:
+                await self._let_go(self.claim)
+
+    async def _let_go(self, claim: Claim) -> None:
+        """Leave a call that ended without a final reply to its next delivery."""
+        with CancelScope(shield=True):
+            if self.guard.once is not None:
+                await self.guard.once.claims.release(claim)
 
     async def _work(self, app: ASGIApp) -> None:
         settings = self.guard.settings
@@ -122,7 +134,10 @@ class Responder(CallSettler, ABC):
         # An open breaker stops the run: no row, whatever the mode says.
         asked = self._asked(None if self.guard.settler.breaker.stopped else self.body)
         reply = self.guard.dialect.encode(outcome, asked, mode=self.guard.mode)
-        await self._reply(await self.dressed(reply, outcome.failure))
+        whole = self.held.replaced(await self.dressed(reply, outcome.failure))
+        if self.claim is not None and isinstance(outcome, Masked):
+            await self._keep(KeptReply(whole.status, whole.headers, whole.body))
+        await self._reply(whole)
 
     async def refuse(self, refused: RefusedError) -> None:
         """Answer a request that cannot be looked into: typed, and the app is not called."""
@@ -131,7 +146,8 @@ class Responder(CallSettler, ABC):
         failure = self.failure(refused.kind, refused.reason, source=Source.REQUEST)
         outcome = self.guard.settler.failed(failure, facts=self.facts)
         typed = self.guard.dialect.encode(outcome, self._asked(None), mode=self.guard.mode)
-        await self._reply(Reply(int(refused.status), typed.body, typed.headers))
+        reply = Reply(int(refused.status), typed.body, typed.headers)
+        await self._reply(self.held.replaced(reply))
 
     def _asked(self, body: bytes | None) -> Asked:
         route = self.route
@@ -141,8 +157,21 @@ class Responder(CallSettler, ABC):
         self.facts.response_started = True
         # A scope whose time is up would cut the very reply that says so.
         with CancelScope(shield=True) if self.call.limit is not None else nullcontext():
-            await self.held.replace(reply, self.send)
+            await send_reply(reply, self.send)
         self.facts.response_complete = True
+
+    async def replay(self, kept: KeptReply) -> None:
+        """Send the reply of the same call's first delivery."""
+        self._settled = self._replaced = True
+        self.call.answered()
+        self.guard.settler.replayed(facts=self.facts)
+        await self._reply(Reply(kept.status, kept.body, tuple(kept.headers)))
+
+    async def _keep(self, reply: KeptReply) -> None:
+        """Keep a final reply for later deliveries of the same call, before it goes out."""
+        claim, self.claim = self.claim, None
+        if claim is not None and self.guard.once is not None:
+            await self.guard.once.claims.finish(claim, reply)
 
     def _scope_for(self, body: bytes, read: RequestBody) -> Scope:
         """The app's scope: a copy, so that layers further out keep theirs."""
@@ -208,6 +237,9 @@ class Responder(CallSettler, ABC):
         if outcome is not None:
             await self.answer(outcome)
             return
+        if self.claim is not None and self.held.status < _FIRST_ERROR:
+            held = self.held
+            await self._keep(KeptReply(held.status, held.headers, held.body()))
         self.facts.response_started = True
         await self.held.let_go(self.send)
         self.facts.response_complete = True

@@ -31,11 +31,13 @@ class Survey:
         routes: The guarded routes, by path.
         named: Every guarded route whose handler is known, those of one path by several methods
             or hosts too.
+        tools: The tools that an agent calls, by path.
         apps: Every Starlette or FastAPI app in it, itself and mounted ones.
     """
 
     routes: RouteMap = field(default_factory=RouteMap)
     named: list[GuardedRoute] = field(default_factory=list[GuardedRoute])
+    tools: RouteMap = field(default_factory=RouteMap)
     apps: list[Starlette] = field(default_factory=list[Starlette])
 
     def size(self) -> int:
@@ -54,12 +56,18 @@ def _find_router(app: object) -> Router | None:
 
 
 def survey(
-    app: object, dialect: Dialect, extra: ExtraRoutes, *, install: Callable[[Starlette], bool]
+    app: object,
+    dialect: Dialect,
+    extra: ExtraRoutes,
+    *,
+    install: Callable[[Starlette], bool],
+    tools: Literal["auto"] | Sequence[str] = "auto",
 ) -> Survey:
     """Find the guarded routes of an app and of all apps mounted in it; install the inner layer.
 
     The dialect's own paths are guarded under each mount even where no such route is known (yet):
-    a 404 passes through anyway. ``extra`` adds paths of a server's own.
+    a 404 passes through anyway. ``extra`` adds paths of a server's own, and ``tools`` names its
+    tools; by default they are what the dialect's framework takes for tools.
     """
     found = Survey()
     paths = {
@@ -80,7 +88,19 @@ def survey(
                 guarded = GuardedRoute(template, name, boundary, layer, endpoint, route)
                 found.routes.add(guarded)
                 found.named.append(guarded)
+            elif _is_tool(path.rstrip("/"), dialect, tools):
+                tool = GuardedRoute(
+                    place.prefix + path, path, Boundary.TOOL, layer, endpoint, route
+                )
+                found.tools.add(tool)
     return found
+
+
+def _is_tool(path: str, dialect: Dialect, tools: Literal["auto"] | Sequence[str]) -> bool:
+    """Whether a route that is not guarded is a tool."""
+    if tools != "auto":
+        return path in {name.rstrip("/") for name in tools}
+    return dialect.not_tools is not None and path not in dialect.not_tools
 
 
 def _known_as(

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names what went wrong in one guarded call and has it settled; sends nothing."""
 
-from typing import Final
-
 from starlette.exceptions import HTTPException
 
-from truezero.classify import classify_status, parse_retry_after
+from truezero.classify import classify_exception, classify_status, parse_retry_after
 from truezero.kinds import STAGE_OF, FailureKind, Source
 from truezero.middleware.call import Call
 from truezero.middleware.guard import Guard
@@ -14,9 +12,7 @@ from truezero.middleware.held import HeldReply
 from truezero.middleware.matching import GuardedRoute
 from truezero.middleware.rows import refused_fields
 from truezero.outcomes import Failure, Masked, Retryable
-from truezero.wire.requests import top_level_string
-
-_ROLLOUT_ID: Final = "_ng_rollout_id"
+from truezero.wire.identity import read_identity
 
 
 class CallSettler:
@@ -42,6 +38,16 @@ class CallSettler:
         """Settle an exception."""
         self.identify()
         return self.guard.settler.raised(exc, facts=self.facts)
+
+    def exception_failure(self, exc: BaseException) -> Failure:
+        """What an exception means at this boundary."""
+        self.identify()
+        return classify_exception(exc, boundary=self.route.boundary)
+
+    def status_failure(self, status: int) -> Failure:
+        """What an error status means at this boundary."""
+        self.identify()
+        return classify_status(status, boundary=self.route.boundary)
 
     def timeout(self) -> Masked | Retryable:
         """Settle a call whose deadline passed."""
@@ -88,4 +94,4 @@ class CallSettler:
     def identify(self) -> None:
         """Look for the rollout's id in the row, on the failure path only."""
         if self.facts.rollout_id is None and self.body is not None:
-            self.facts.rollout_id = top_level_string(self.body, name=_ROLLOUT_ID)
+            self.facts.rollout_id = read_identity(self.body).rollout_id

@@ -18,13 +18,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truezero.coverage import Coverage
 from truezero.errors import ConfigurationError
-from truezero.kinds import GRADED
 from truezero.middleware.announce import announce
+from truezero.middleware.answering import answer, find_tool
 from truezero.middleware.assembly import assemble
-from truezero.middleware.call import Call, call_of
+from truezero.middleware.call import call_of
 from truezero.middleware.checks import Refusal, require_asgi
-from truezero.middleware.episode import EpisodeResponder
-from truezero.middleware.graded import GradedResponder
 from truezero.middleware.inner import install
 from truezero.middleware.layers import inwards
 from truezero.middleware.matching import UNGUARDED_METHODS, GuardedRoute
@@ -33,8 +31,8 @@ from truezero.middleware.routes import Survey, find_starlette, survey
 from truezero.middleware.sight import keeps_state, session_signers
 from truezero.policy import Breaker, Policy, Settings
 from truezero.policy.schema import ServerOptions
-from truezero.sessions import LedgerStore
-from truezero.telemetry import CallFacts, MeterProvider, TracerProvider
+from truezero.sessions import LedgerStore, Stores
+from truezero.telemetry import MeterProvider, TracerProvider
 from truezero.wire.dialect import Dialect
 
 
@@ -55,7 +53,9 @@ class TrueZeroMiddleware:
         mode: One of the dialect's modes; its first by default (``mask`` for ``nemo_gym``).
         config: A ``truezero.yaml`` or ``.toml``, the same as a mapping, or what
             ``load_settings`` made of it; by default what ``TRUEZERO_CONFIG`` names, if anything.
-        store: Where sessions are remembered; this process's memory by default.
+        store: Where sessions are remembered: an address (``sqlite:///sessions.db``,
+            ``redis://host:6379/0``), what ``open_stores`` made of one, or a store of session
+            records; by default what the configuration says, else this process's memory.
         tracer_provider: Where spans go; the process's by default.
         meter_provider: Where metrics go; the process's by default.
         **options: Any key of a server's section, e.g. ``deadline_s=60``.
@@ -75,7 +75,7 @@ class TrueZeroMiddleware:
         dialect: str | Dialect | None = None,
         mode: str | None = None,
         config: Settings | Path | str | Mapping[str, object] | None = None,
-        store: LedgerStore | None = None,
+        store: Stores | LedgerStore | str | None = None,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         **options: Unpack[ServerOptions],
@@ -109,7 +109,7 @@ class TrueZeroMiddleware:
             self._look_at(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Guard a verify, seed or close; anything else passes through as the same objects."""
+        """Guard a verify, seed or close, and watch tools; all else passes as the same objects."""
         if self._refusal is not None:
             await self._refusal(scope, receive, send)
             return
@@ -119,9 +119,10 @@ class TrueZeroMiddleware:
         if self._unbuilt:
             self._catch_up()
         if scope["type"] == "http" and scope["method"] not in UNGUARDED_METHODS:
-            found = self._find(scope)
+            guard = self._guard
+            found = self._find(scope) or find_tool(guard, self._survey, scope)
             if found is not None and call_of(scope) is None:
-                await self._respond(found, scope, receive, send)
+                await answer(guard, self._survey, found, self.app, (scope, receive, send))
                 return
         await self.app(scope, receive, send)
         if scope["type"] == "lifespan":
@@ -130,7 +131,13 @@ class TrueZeroMiddleware:
     def _look_at(self, app: object) -> None:
         """Find the guarded routes of an app, put the inner layer in, and say what is guarded."""
         guard = self._guard
-        self._survey = survey(app, guard.dialect, guard.settings.routes, install=install)
+        self._survey = survey(
+            app,
+            guard.dialect,
+            guard.settings.routes,
+            install=install,
+            tools=guard.settings.tools,
+        )
         self._size, self._root = self._survey.size(), app
         self._unbuilt = list(self._survey.apps)
         for each in self._survey.apps:
@@ -174,21 +181,6 @@ class TrueZeroMiddleware:
         """What is guarded, and by which layers."""
         return self._survey.routes.routes()
 
-    async def _respond(
-        self, found: tuple[GuardedRoute, str | None], scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        route, rollout_id = found
-        facts = CallFacts(
-            server=self._guard.server,
-            boundary=route.boundary,
-            route=route.template,
-            headers=scope["headers"],
-            rollout_id=rollout_id,
-        )
-        kind = GradedResponder if route.boundary in GRADED else EpisodeResponder
-        responder = kind(self._guard, route, Call(facts), scope=scope, receive=receive, send=send)
-        await responder.respond(self.app)
-
 
 def wrap(
     app: ASGIApp,
@@ -199,7 +191,7 @@ def wrap(
     dialect: str | Dialect | None = None,
     mode: str | None = None,
     config: Settings | Path | str | Mapping[str, object] | None = None,
-    store: LedgerStore | None = None,
+    store: Stores | LedgerStore | str | None = None,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
     **options: Unpack[ServerOptions],

@@ -38,6 +38,13 @@ def _words(value: object) -> object:
     return [word.strip() for word in value.split(",")] if isinstance(value, str) else value
 
 
+def _tool_paths(value: object) -> object:
+    """Take ``auto`` as it is, ``none`` for no path, else paths as a list takes them."""
+    if value is None or value == "none":
+        return ()
+    return value if value == "auto" else _words(value)
+
+
 def _spelled(pattern: re.Pattern[str]) -> AfterValidator:
     def check(text: str) -> str:
         if pattern.fullmatch(text) is None:
@@ -84,9 +91,8 @@ _Text: TypeAlias = Annotated[str, Field(strict=True, min_length=1)]
 _Word: TypeAlias = Annotated[_Text, _spelled(_WORD)]
 _Count: TypeAlias = Annotated[int, Field(strict=True)]
 _Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-_Paths: TypeAlias = Annotated[
-    tuple[Annotated[_Text, _spelled(_PATH)], ...], BeforeValidator(_words), Field(min_length=1)
-]
+_Path: TypeAlias = Annotated[_Text, _spelled(_PATH)]
+_Paths: TypeAlias = Annotated[tuple[_Path, ...], BeforeValidator(_words), Field(min_length=1)]
 
 
 class BreakerKeys(BaseModel):
@@ -172,6 +178,20 @@ class ServerKeys(BaseModel):
         description="seed, verify, close or run -> a list of paths that begin with '/', "
         "each path once, braces only around a parameter",
     )
+    tools: Annotated[Literal["auto"] | tuple[_Path, ...], BeforeValidator(_tool_paths)] = Field(
+        default="auto", description="'auto', 'none', or a list of paths that begin with '/'"
+    )
+    idempotent_verify: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="true or false"
+    )
+    store: _Text = Field(
+        default="memory",
+        repr=False,  # its address may hold a password
+        description="'memory', 'sqlite:///<path>' or 'redis://<host>:<port>/<db>'",
+    )
+    on_store_down: Literal["annotate", "refuse"] = Field(
+        default="annotate", description="'annotate' or 'refuse'"
+    )
     session_ttl_s: _Number = Field(
         default=604_800.0, gt=0, le=31_536_000, description="seconds, more than 0, at most 31536000"
     )
@@ -202,6 +222,12 @@ class ServerSettings(ServerKeys):
         policy_errors: Qualified names of exceptions that belong to the model's input: the
             server's own way to answer them stands.
         routes: Boundary -> paths, beside those that the dialect knows.
+        tools: The paths of the tools that an agent calls; ``auto``: what the dialect takes for
+            tools.
+        idempotent_verify: A verify that is delivered again gets the first one's reply.
+        store: Where sessions and replies are remembered.
+        on_store_down: Where the session store gives no answer, a verify of a stateful server goes
+            on, or is a failure that a retry may help.
         session_ttl_s: How long a session is remembered from its seed, in seconds; a check that
             finds its record lets that time start anew.
         max_sessions: How many sessions are remembered.
@@ -229,6 +255,9 @@ class ServerOptions(TypedDict, total=False):
     owned_fields: frozenset[str]
     policy_errors: Sequence[str]
     routes: Mapping[RoutedBoundary, Sequence[str]]
+    tools: Literal["auto"] | Sequence[str]
+    idempotent_verify: bool
+    on_store_down: Literal["annotate", "refuse"]
     session_ttl_s: float
     max_sessions: int
     coverage_log_every: int

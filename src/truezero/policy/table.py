@@ -242,7 +242,7 @@ _DEFAULT_ACTIONS: Final[Mapping[FailureKind, Action]] = {
     FailureKind.CANCELLED: Action.RETRY,
     FailureKind.KILL_SHAPED: Action.RETRY,
     FailureKind.SHUTDOWN: Action.RETRY,
-    FailureKind.PERSISTENCE_FAILED: Action.MASK,
+    FailureKind.PERSISTENCE_FAILED: Action.RETRY,
     FailureKind.COHORT_INCOMPLETE: Action.MASK,
     FailureKind.BODY_TOO_LARGE: Action.MASK,
     FailureKind.BODY_ENCODED: Action.MASK,
@@ -250,6 +250,8 @@ _DEFAULT_ACTIONS: Final[Mapping[FailureKind, Action]] = {
     FailureKind.BODY_UNREADABLE: Action.MASK,
     FailureKind.BREAKER_OPEN: Action.RETRY,
     FailureKind.BACKGROUND_ERROR: Action.SCORE,
+    FailureKind.TOOL_ERROR: Action.MASK,
+    FailureKind.REQUEST_CONFLICT: Action.MASK,
     FailureKind.UNSPECIFIED: Action.MASK,
 }
 

@@ -15,7 +15,8 @@ from truezero.sessions.states import (
     Unproven,
     session_failure,
 )
-from truezero.sessions.store import LedgerStore, Record, Status
+from truezero.sessions.store import LedgerStore, Record, Status, Taint
+from truezero.sessions.stores import Stores, open_stores
 from truezero.sessions.trouble import GuardedStore
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
     "SeedFailed",
     "SessionState",
     "Status",
+    "Stores",
+    "Taint",
     "Unproven",
+    "open_stores",
     "session_failure",
 ]

@@ -24,12 +24,14 @@ class Found(NamedTuple):
         marker: Our marker, if it was needed and verifies.
         cookies: All cookies.
         own: Those that one of the app's signers made.
+        by_rollout: Whether only the rollout's name led to the record, which no server goes by.
     """
 
     record: Record | None
-    marker: Marker | None
+    marker: Marker | None = None
     cookies: Mapping[str, str] = MappingProxyType({})
     own: Sequence[OwnCookie] = ()
+    by_rollout: bool = False
 
 
 def binding_of(signed: Iterable[OwnCookie]) -> Binding:
@@ -63,8 +65,16 @@ def contradicted(state: Live, marker: Marker, found: Found) -> Live | Lost:
     if found.own:
         named = marker.binding is Binding.ID and found.record is not None
         other = named and any(cookie.binding is Binding.ID for cookie in found.own)
-        return Lost(states.COOKIE_OTHER, marker.session_id) if other else state
+        return Lost(states.COOKIE_OTHER, marker.session_id, state.taints) if other else state
     gone = marker.names and not any(name in found.cookies for name in marker.names)
     if gone or marker.binding is not Binding.NONE:
-        return Lost(states.COOKIE_GONE, marker.session_id)
+        return Lost(states.COOKIE_GONE, marker.session_id, state.taints)
     return state
+
+
+def unless_bound(state: Live, record: Record, found: Found) -> Live | Lost:
+    """Lost, where the server goes by a cookie that a request with its rollout's name lacks."""
+    if not record.bound or (found.own and carries_state(found)):
+        return state
+    reason = states.COOKIE_OTHER if found.own else states.COOKIE_GONE
+    return Lost(reason, record.session_id, record.taints)

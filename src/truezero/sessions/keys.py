@@ -39,6 +39,8 @@ class Keys:
         self._session = _digest(b"session", name)
         self._cookie = _digest(b"cookie", name)
         self._named = _digest(b"named", name)
+        self._rollout = _digest(b"rollout", name)
+        self._verify = _digest(b"verify", name)
 
     def session(self, session_id: str) -> bytes:
         """The primary key of a session, by its bounded id."""
@@ -56,6 +58,19 @@ class Keys:
         """The key of a signed cookie whose payload names this session id."""
         digest = self._named.copy()
         digest.update(_framed(name.encode("utf-8")) + session_id.encode("utf-8"))
+        return digest.digest()
+
+    def rollout(self, rollout_id: str) -> bytes:
+        """The key of a rollout's attempt, by NeMo Gym's capture key."""
+        digest = self._rollout.copy()
+        digest.update(rollout_id.encode("utf-8"))
+        return digest.digest()
+
+    def verify(self, path: str, rollout_id: str) -> bytes:
+        """The key of one verify of a rollout's attempt."""
+        digest = self._verify.copy()
+        digest.update(_framed(path.encode("utf-8", "backslashreplace")))
+        digest.update(rollout_id.encode("utf-8"))
         return digest.digest()
 
 

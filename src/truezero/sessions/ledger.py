@@ -3,40 +3,26 @@
 """Records who seeded a session and reads a request's state from that; decides nothing about it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, final
 from uuid import uuid4
 
 from truezero.errors import ConfigurationError
 from truezero.outcomes import Failure
-from truezero.sessions import states
 from truezero.sessions.cookies import Headers, read_cookies
-from truezero.sessions.evidence import (
-    Found,
-    binding_of,
-    carries_state,
-    contradicted,
-    names_of,
-)
+from truezero.sessions.evidence import binding_of, names_of
 from truezero.sessions.keys import Keys, bounded_id
+from truezero.sessions.lookup import Lookup, Named
 from truezero.sessions.marker import Binding, Marker, MarkerSigner, process_epoch
 from truezero.sessions.own_cookies import CookieSigner, OwnCookies
-from truezero.sessions.states import (
-    Expired,
-    Live,
-    Lost,
-    NeverSeeded,
-    SeedFailed,
-    SessionState,
-    Unproven,
-)
-from truezero.sessions.store import LedgerStore, Record, Status
-from truezero.sessions.trouble import GuardedStore, StoreTroubleError
+from truezero.sessions.reading import state_of, state_without_store
+from truezero.sessions.states import Live, Lost, SessionState
+from truezero.sessions.store import LedgerStore, Record, Status, Taint
+from truezero.sessions.tokens import Tokens
+from truezero.sessions.trouble import GuardedStore, StoreLine, StoreTroubleError
+from truezero.wire.dialect import SessionToken
 
-_NEVER_SEEDED: Final = NeverSeeded()
-_UNPROVEN: Final = Unproven()
-_CARRIED: Final = Live(None)
-_ENDED: Final = frozenset({Status.SEED_FAILED, Status.CLOSED})
+_ANY: Final = frozenset(Status)
 _KEPT_BY_FAILED_SEED: Final = frozenset({Status.LIVE, Status.CLOSED})
 _KEPT_BY_CLOSE: Final = frozenset({Status.SEED_FAILED})
 
@@ -54,7 +40,11 @@ class Ledger:
        set, is gone or names an unknown session, the server starts afresh and the session is lost.
        Of cookies without a known signer none of the names may be left for that: values may roll;
     4. other cookies that the seed's reply set, by their exact value. One whose value nobody knows
-       proves nothing, because a later reply may have set it.
+       proves nothing, because a later reply may have set it;
+    5. the name of its rollout. No server goes by that: where the seed's reply tied the session to a
+       cookie and the request brings none, the server starts afresh and the session is lost.
+
+    A token by which the server knows the session (tools called over MCP) comes before all of these.
 
     A session whose whole state is in the server's own signed cookie (one that verifies and holds no
     ``session_id``) is never lost and never expires; only a failed seed or a close ends it.
@@ -73,8 +63,10 @@ class Ledger:
         epoch: The name of the process that holds the state. By default random per process, also
             in one that was forked; a name that is given is not renewed by a fork.
         cookie_signers: The session middlewares in the app.
+        token: How the server signs tokens that name a session, if it does.
         clock: Seconds since 1970, for signatures.
         store_timeout_s: Seconds that a call of a store outside this process may take; above 0.
+        shared_secret: Asks the store for a key that all workers share; used without ``secret``.
 
     Raises:
         ConfigurationError: A secret that is empty or no text, or a time not above 0.
@@ -89,21 +81,37 @@ class Ledger:
         ttl_s: float,
         epoch: str | None = None,
         cookie_signers: Sequence[CookieSigner] = (),
+        token: SessionToken | None = None,
         clock: Callable[[], float] = time.time,
         store_timeout_s: float = 2.0,
+        shared_secret: Callable[[], Awaitable[str | None]] | None = None,
     ) -> None:
         """Make the signers; nothing is read or written."""
         if not store_timeout_s > 0:
             where = "store_timeout_s"
             raise ConfigurationError(where, f"must be above 0 seconds, not {store_timeout_s}")
-        self._marker = MarkerSigner(server=server, secret=secret, ttl_s=ttl_s, clock=clock)
+
+        def sign(key: str | None) -> MarkerSigner:
+            return MarkerSigner(server=server, secret=key, ttl_s=ttl_s, clock=clock)
+
+        self._sign = sign
+        self._marker = sign(secret)
+        self._shared_secret = shared_secret if secret is None else None
         self._keys = Keys(server=server)
         self._own = OwnCookies(keys=self._keys, signers=cookie_signers, clock=clock)
         # One that finishes at once, here, needs no bound: a bound would cost more than its calls.
         self._store = (
             store
             if getattr(store, "in_process", False) or isinstance(store, GuardedStore)
-            else GuardedStore(store, server=server, timeout_s=store_timeout_s)
+            else GuardedStore(store, line=StoreLine(server=server, timeout_s=store_timeout_s))
+        )
+        self._lookup = Lookup(
+            self._store,
+            keys=self._keys,
+            own=self._own,
+            tokens=Tokens(keys=self._keys, signers=cookie_signers, token=token),
+            marker=lambda: self._marker,
+            ttl_s=ttl_s,
         )
         self._ttl_s = ttl_s
         self._epoch = epoch
@@ -119,7 +127,12 @@ class Ledger:
         return self._marker.cookie_name
 
     async def seeded(
-        self, *, request_headers: Headers, reply_headers: Headers, session_id: str | None
+        self,
+        *,
+        request_headers: Headers,
+        reply_headers: Headers,
+        session_id: str | None,
+        rollout_id: str | None = None,
     ) -> tuple[bytes, bytes]:
         """Record a successful seed; a session that was closed or failed before is live again.
 
@@ -128,12 +141,14 @@ class Ledger:
             reply_headers: The server's reply, whose cookies lead to the session from now on.
             session_id: The id that the caller made (``resources_session_id``), of any shape;
                 without one the session gets a fresh id.
+            rollout_id: The rollout with its attempt, if the request names it.
 
         Returns:
             The ``set-cookie`` header to append to the reply.
         """
+        named = Named(request_headers, session_id, rollout_id)
         note = (Status.LIVE, None, frozenset[Status]())
-        return await self._note(request_headers, reply_headers, session_id, note=note)
+        return await self._note(named, reply_headers, note=note)
 
     async def seed_failed(
         self,
@@ -142,6 +157,7 @@ class Ledger:
         reply_headers: Headers,
         session_id: str | None,
         failure: Failure,
+        rollout_id: str | None = None,
     ) -> tuple[bytes, bytes]:
         """Record a seed that failed, so that a later verify carries its failure.
 
@@ -151,15 +167,20 @@ class Ledger:
         Returns:
             The ``set-cookie`` header to append to the reply.
         """
+        named = Named(request_headers, session_id, rollout_id)
         note = (Status.SEED_FAILED, failure, _KEPT_BY_FAILED_SEED)
-        return await self._note(request_headers, reply_headers, session_id, note=note)
+        return await self._note(named, reply_headers, note=note)
 
-    async def closed(self, *, request_headers: Headers, session_id: str | None) -> None:
+    async def closed(
+        self, *, request_headers: Headers, session_id: str | None, rollout_id: str | None = None
+    ) -> None:
         """Record a close. Closing twice, or what nobody seeded, is fine.
 
         An id in the body alone decides which session is meant; without one the cookies do.
         """
-        name = bounded_id(session_id) if session_id else await self._named_by(request_headers)
+        await self._adopt()
+        named = Named(request_headers, None, rollout_id)
+        name = bounded_id(session_id) if session_id else await self._named_by(named)
         if name is None:
             return
         closing = Record(name, self.epoch, Status.CLOSED)
@@ -167,44 +188,74 @@ class Ledger:
         await self._store.put(closing, keys=keys, ttl_s=self._ttl_s, keep=_KEPT_BY_CLOSE)
 
     async def check(
-        self, *, request_headers: Headers, session_id: str | None = None
+        self,
+        *,
+        request_headers: Headers,
+        session_id: str | None = None,
+        rollout_id: str | None = None,
     ) -> SessionState:
         """Say what is known about a request's session; a live one that is on record is renewed.
 
         Args:
             request_headers: The request's headers, as ASGI gives them.
             session_id: The session's id from the body, if it has one.
+            rollout_id: The rollout with its attempt, if the request names it.
 
         Returns:
             What the evidence proves; ``Unproven`` where the store gave no answer.
         """
+        if self._shared_secret is not None:
+            await self._adopt()
+        named = Named(request_headers, session_id, rollout_id)
         try:
-            found = await self._find(request_headers, session_id)
+            found = await self._lookup.find(named)
         except StoreTroubleError:
-            return _UNPROVEN
-        record, marker = found.record, found.marker
-        state = self._marked(found) if record is None else self._recorded(record)
-        if marker is None or (record is not None and record.status in _ENDED):
-            return state
-        if found.own and carries_state(found):
-            return Live(marker.session_id)
-        named = session_id and bounded_id(session_id) == marker.session_id
-        return (
-            contradicted(state, marker, found) if isinstance(state, Live) and not named else state
-        )
+            return state_without_store(self._lookup.without_store(named), named, epoch=self.epoch)
+        known = not found.own and self._own.has_seen(found.cookies)
+        return state_of(found, named, epoch=self.epoch, ttl_s=self._ttl_s, may_be_known=known)
+
+    async def taint(self, state: SessionState, taint: Taint) -> bool:
+        """Note a failure of an earlier call at a session, for its verify to settle.
+
+        Args:
+            state: What ``check`` said of the failed call's session.
+            taint: The failure.
+
+        Returns:
+            Whether it is noted. It is not where nothing tells the session's name, or where the
+            session ended or is known to another worker only.
+        """
+        name = getattr(state, "session_id", None)
+        if name is None:
+            return False
+        keys = (self._keys.session(name),)
+        if await self._store.taint(keys, taint=taint):
+            return True
+        if not isinstance(state, Live):
+            return False
+        # A bounded store forgot it, or could not be reached: what is known is kept all the same.
+        record = Record(name, self.epoch, Status.LIVE, taints=(taint,))
+        return record == await self._store.put(record, keys=keys, ttl_s=self._ttl_s, keep=_ANY)
+
+    async def clear(self, state: SessionState, call: str) -> None:
+        """Take back what ``taint`` noted of a call that has worked since."""
+        known = isinstance(state, Live | Lost)
+        if known and any(taint.call == call for taint in state.taints):
+            keys = (self._keys.session(state.session_id or ""),)
+            await self._store.clear(keys, call=call)
 
     async def _note(
         self,
-        request_headers: Headers,
+        named: Named,
         reply_headers: Headers,
-        session_id: str | None,
         *,
         note: tuple[Status, Failure | None, frozenset[Status]],
     ) -> tuple[bytes, bytes]:
+        await self._adopt()
         status, failure, keep = note
-        name = bounded_id(session_id) if session_id else uuid4().hex
+        name = bounded_id(named.session_id) if named.session_id else uuid4().hex
         own = self._own.set_by(reply_headers)
-        cookies = read_cookies(request_headers)
+        cookies = read_cookies(named.headers)
         self._own.remember(own, session_id=name, brought=cookies)
         opaque = [
             cookie
@@ -219,68 +270,29 @@ class Ledger:
             signed = self._own.signed(cookies)
             names = () if signed else names_of(opaque)
         keys = [cookie.key for cookie in (*signed, *opaque) if cookie.key]
-        record = Record(name, self.epoch, status, failure)
+        if named.rollout_id:
+            keys.append(self._keys.rollout(named.rollout_id))
+        bound = binding is not Binding.NONE or bool(names)
+        record = Record(name, self.epoch, status, failure, bound)
         await self._store.put(
             record, keys=[self._keys.session(name), *keys], ttl_s=self._ttl_s, keep=keep
         )
         return self._marker.header(Marker(name, self.epoch, binding, names))
 
-    async def _named_by(self, headers: Headers) -> str | None:
+    async def _adopt(self) -> None:
+        """Sign with the key that the store has for all workers, once it gives it."""
+        if self._shared_secret is None:
+            return
+        key = await self._shared_secret()
+        if key is not None:
+            self._marker, self._shared_secret = self._sign(key), None
+
+    async def _named_by(self, named: Named) -> str | None:
         """The session that a request's cookies lead to."""
         try:
-            found = await self._find(headers, None)
+            found = await self._lookup.find(named)
         except StoreTroubleError:
-            cookies = read_cookies(headers)
-            found = Found(None, self._marker.read(cookies.get(self._marker.cookie_name)))
-        named = found.record or found.marker
-        return None if named is None else named.session_id
-
-    async def _find(self, headers: Headers, session_id: str | None) -> Found:
-        """Look for a record in the order of what the server goes by; its marker only if needed.
-
-        Raises:
-            StoreTroubleError: The store gave no answer.
-        """
-        cookies = read_cookies(headers)
-        own = self._own.signed(cookies) if cookies else ()
-        keys = [cookie.key for cookie in own if cookie.binding is Binding.ID]
-        if session_id:
-            keys.insert(0, self._keys.session(bounded_id(session_id)))
-        find, ttl_s = self._store.find, self._ttl_s
-        record = await find(keys, renew_s=ttl_s) if keys else None
-        if record is not None or not cookies:
-            return Found(record, None, cookies, own)
-        marker = self._marker.read(cookies.get(self._marker.cookie_name))
-        if marker is not None:
-            keys = [self._keys.session(marker.session_id)]
-            return Found(await find(keys, renew_s=ttl_s), marker, cookies, own)
-        found = Found(None, None, cookies, own)
-        keys = [] if own and carries_state(found) else list(self._own.opaque(cookies))
-        return Found(await find(keys, renew_s=ttl_s), None, cookies, own) if keys else found
-
-    def _marked(self, found: Found) -> SessionState:
-        """What a request says that leads to no record."""
-        marker = found.marker
-        if marker is None:
-            if found.own and carries_state(found):
-                return _CARRIED
-            known = not found.own and self._own.has_seen(found.cookies)
-            return _UNPROVEN if known else _NEVER_SEEDED
-        if marker.epoch != self.epoch:
-            return Lost(states.ELSEWHERE, marker.session_id)
-        # Forgotten by a bounded store: the marker alone proves that this process seeded it.
-        is_old = marker.age_s > self._ttl_s
-        return Expired(marker.session_id) if is_old else Live(marker.session_id)
-
-    def _recorded(self, record: Record) -> SessionState:
-        match record.status:
-            case Status.LIVE if record.epoch == self.epoch:
-                return Live(record.session_id)
-            case Status.LIVE:
-                return Lost(states.ELSEWHERE, record.session_id)
-            case Status.EXPIRED:
-                return Expired(record.session_id)
-            case Status.SEED_FAILED if record.failure is not None:
-                return SeedFailed(record.failure, record.session_id)
-            case Status.SEED_FAILED | Status.CLOSED:
-                return Lost(states.CLOSED, record.session_id)
+            marker = self._lookup.marked(named.headers)
+            return None if marker is None else marker.session_id
+        known = found.record or found.marker
+        return None if known is None else known.session_id

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, assert_never, final
 
 from truezero.kinds import FailureKind, Source, Stage
 from truezero.outcomes import Failure
+from truezero.sessions.store import Taint
 
 ELSEWHERE: Final = "the session was seeded by another worker or before a restart"
 CLOSED: Final = "the session was closed before this call"
@@ -20,6 +21,7 @@ COOKIE_GONE: Final = (
 COOKIE_OTHER: Final = "the server's own session cookie names a session that was never seeded here"
 NEVER_SEEDED: Final = "the request names no session that was seeded here"
 EXPIRED: Final = "the session outlived its time to live"
+STORE_DOWN: Final = "the session store gave no answer, so that nothing is known of the session"
 
 
 @final
@@ -30,9 +32,11 @@ class Live:
     Attributes:
         session_id: The session, as the seed named it; ``None`` where its own cookie carries its
             state and nothing tells its name.
+        taints: What failed since its seed.
     """
 
     session_id: str | None
+    taints: tuple[Taint, ...] = ()
 
 
 @final
@@ -48,7 +52,12 @@ class Unproven:
 
     The request has a cookie by which this server names sessions, with a value that nobody noted (a
     later reply may have set it), or the store could not be asked.
+
+    Attributes:
+        store_down: Whether it is the store that gave no answer.
     """
+
+    store_down: bool = False
 
 
 @final
@@ -59,10 +68,12 @@ class Lost:
     Attributes:
         reason: Why, for people; one of this module's texts, never text of a request.
         session_id: The session, as the seed named it.
+        taints: What failed since its seed; it counts where a lost session alone does not.
     """
 
     reason: str
     session_id: str
+    taints: tuple[Taint, ...] = ()
 
 
 @final
@@ -86,7 +97,11 @@ SessionState: TypeAlias = Live | NeverSeeded | Unproven | Lost | Expired | SeedF
 
 
 def session_failure(
-    state: SessionState, *, stateful: bool, never_seeded: Literal["lost", "pass"]
+    state: SessionState,
+    *,
+    stateful: bool,
+    never_seeded: Literal["lost", "pass"],
+    on_store_down: Literal["annotate", "refuse"] = "annotate",
 ) -> Failure | None:
     """Decide whether a session's state is a failure of a verify.
 
@@ -95,6 +110,8 @@ def session_failure(
         stateful: Whether the verdict depends on the session. Where it does not, nothing about a
             session is a failure, not even a seed that failed: the state only annotates.
         never_seeded: What a session that nobody seeded here means on a stateful server.
+        on_store_down: What it means on a stateful server that the store gives no answer: the verify
+            goes on, or it is a failure that a retry may help.
 
     Returns:
         ``None`` where verify may go on. A failed seed keeps its kind, fault and reason, with the
@@ -102,29 +119,29 @@ def session_failure(
     """
     if not stateful:
         return None
+    failure: Failure | None = None
     match state:
-        case Live() | Unproven():
-            return None
-        case NeverSeeded():
-            return None if never_seeded == "pass" else _lost(NEVER_SEEDED)
+        case Unproven(store_down=True) if on_store_down == "refuse":
+            failure = _failure(FailureKind.PERSISTENCE_FAILED, STORE_DOWN)
+        case NeverSeeded() if never_seeded == "lost":
+            failure = _failure(FailureKind.SESSION_LOST, NEVER_SEEDED)
         case Lost():
-            return _lost(state.reason)
+            failure = _failure(FailureKind.SESSION_LOST, state.reason)
         case Expired():
-            return _failure(FailureKind.SESSION_EXPIRED, EXPIRED)
+            failure = _failure(FailureKind.SESSION_EXPIRED, EXPIRED)
         case SeedFailed():
-            return replace(
+            failure = replace(
                 state.failure,
                 stage=Stage.SEED,
                 source=Source.SESSION,
                 retry_after_s=None,
                 transient=False,
             )
+        case Live() | Unproven() | NeverSeeded():
+            pass
         case _:
             assert_never(state)
-
-
-def _lost(reason: str) -> Failure:
-    return _failure(FailureKind.SESSION_LOST, reason)
+    return failure
 
 
 def _failure(kind: FailureKind, reason: str) -> Failure:

@@ -14,11 +14,15 @@ from typing import Final, TypeVar, final
 import anyio
 
 from truezero.redact import type_name
+from truezero.sessions.cells import Cell, CellStore
 from truezero.sessions.memory import MemoryStore
-from truezero.sessions.store import LedgerStore, Record, Status
+from truezero.sessions.store import LedgerStore, Record, Status, Taint
 
 WARNING_INTERVAL_S: Final = 60.0
 """Shortest time between two warnings about one store, in seconds."""
+FIRST_PAUSE_S: Final = 0.25
+LONGEST_PAUSE_S: Final = 5.0
+"""For how long, in seconds, a store that hangs is not asked again; it doubles in between."""
 MAX_MISSED: Final = 65_536
 """Sessions whose write failed that are remembered in this process."""
 
@@ -31,6 +35,77 @@ class StoreTroubleError(Exception):
 
 
 @final
+class StoreLine:
+    """The way to one store: bounded in time, and paused where the store hangs.
+
+    A store that refuses at once costs a call little and is asked by each. One that hangs would
+    cost every call its whole bound: it is asked again only after a pause, by one call at first.
+
+    Args:
+        server: The server's name, for the warning.
+        timeout_s: Seconds that one call may take.
+        clock: Seconds that never go back; any zero.
+    """
+
+    def __init__(
+        self, *, server: str, timeout_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start without trouble."""
+        self._server = server
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._errors = 0
+        self._next_warning = float("-inf")
+        self._pause_s = 0.0
+        self._paused_until = float("-inf")
+
+    async def call(self, step: str, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Await one call of the store.
+
+        Raises:
+            StoreTroubleError: It raised or took too long, or the store is paused.
+        """
+        started = self._clock()
+        if started < self._paused_until:
+            raise StoreTroubleError(step)
+        if self._pause_s:  # this call tries, and those beside it wait for what it finds
+            self._paused_until = started + self._timeout_s
+        try:
+            with anyio.fail_after(self._timeout_s):
+                result = await work()
+        except Exception as error:
+            # A store speaks to a network or a disk through somebody's client: anything can be raised.
+            self._note(error, step=step, took_s=self._clock() - started)
+            raise StoreTroubleError(step) from error
+        except BaseException:
+            self._paused_until = started  # a call that was cancelled found nothing out
+            raise
+        if self._pause_s:
+            self._pause_s, self._paused_until = 0.0, float("-inf")
+        return result
+
+    def _note(self, error: Exception, *, step: str, took_s: float) -> None:
+        now = self._clock()
+        if self._pause_s or took_s >= self._timeout_s / 2:
+            self._pause_s = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, 2 * self._pause_s))
+            self._paused_until = now + self._pause_s
+        self._errors += 1
+        if now < self._next_warning:
+            return
+        self._next_warning = now + WARNING_INTERVAL_S
+        # A log handler of somebody else's may raise anything, and no call may fail by it.
+        with suppress(Exception):
+            _log.warning(
+                "%s: the session store failed at %s with %s (%d so far); "
+                "sessions that only it knows stay unproven",
+                self._server,
+                step,
+                type_name(error),
+                self._errors,
+            )
+
+
+@final
 class GuardedStore:
     """A store outside this process: bounded in time, and what it did not take is not forgotten.
 
@@ -39,20 +114,16 @@ class GuardedStore:
 
     Args:
         store: The store.
-        server: The server's name, for the warning.
-        timeout_s: Seconds that one call may take.
+        line: The way to it.
     """
 
     in_process: bool = False
 
-    def __init__(self, store: LedgerStore, *, server: str, timeout_s: float) -> None:
+    def __init__(self, store: LedgerStore, *, line: StoreLine) -> None:
         """Start without trouble."""
         self._store = store
-        self._server = server
-        self._timeout_s = timeout_s
+        self._line = line
         self._missed = MemoryStore(max_sessions=MAX_MISSED, max_tombstones=MAX_MISSED)
-        self._errors = 0
-        self._next_warning = float("-inf")
 
     async def put(
         self,
@@ -64,7 +135,7 @@ class GuardedStore:
     ) -> Record:
         """Write a record, in memory if it must be; it never fails."""
         try:
-            stands = await self._bounded(
+            stands = await self._line.call(
                 "put", lambda: self._store.put(record, keys=keys, ttl_s=ttl_s, keep=keep)
             )
         except StoreTroubleError:
@@ -86,30 +157,57 @@ class GuardedStore:
             missed = await self._missed.find(keys, renew_s=renew_s)
             if missed is not None:
                 return missed
-        return await self._bounded("find", lambda: self._store.find(keys, renew_s=renew_s))
+        return await self._line.call("find", lambda: self._store.find(keys, renew_s=renew_s))
 
-    async def _bounded(self, step: str, call: Callable[[], Awaitable[_Result]]) -> _Result:
+    async def taint(self, keys: Sequence[bytes], *, taint: Taint) -> bool:
+        """Note a failure at a record; ``False`` where the store did not take it."""
+        if len(self._missed) and await self._missed.taint(keys, taint=taint):
+            return True
         try:
-            with anyio.fail_after(self._timeout_s):
-                return await call()
-        except Exception as error:
-            # A store speaks to a network or a disk through somebody's client: anything can be raised.
-            self._warn(error, step=step)
-            raise StoreTroubleError(step) from error
+            return await self._line.call("taint", lambda: self._store.taint(keys, taint=taint))
+        except StoreTroubleError:
+            return False
 
-    def _warn(self, error: Exception, *, step: str) -> None:
-        self._errors += 1
-        now = time.monotonic()
-        if now < self._next_warning:
-            return
-        self._next_warning = now + WARNING_INTERVAL_S
-        # A log handler of somebody else's may raise anything, and no call may fail by it.
-        with suppress(Exception):
-            _log.warning(
-                "%s: the session store failed at %s with %s (%d so far); "
-                "sessions that only it knows stay unproven",
-                self._server,
-                step,
-                type_name(error),
-                self._errors,
-            )
+    async def clear(self, keys: Sequence[bytes], *, call: str) -> None:
+        """Take a taint back; one that the store keeps for its trouble is kept on the safe side."""
+        if len(self._missed):
+            await self._missed.clear(keys, call=call)
+        with suppress(StoreTroubleError):
+            await self._line.call("clear", lambda: self._store.clear(keys, call=call))
+
+
+@final
+class GuardedCells:
+    """Cells outside this process: bounded in time.
+
+    Args:
+        cells: The store.
+        line: The way to it.
+    """
+
+    in_process: bool = False
+
+    def __init__(self, cells: CellStore, *, line: StoreLine) -> None:
+        """Start without trouble."""
+        self._cells = cells
+        self._line = line
+
+    async def read(self, key: bytes) -> Cell | None:
+        """The cell under a key, or ``None``.
+
+        Raises:
+            StoreTroubleError: The store raised or took too long.
+        """
+        return await self._line.call("read", lambda: self._cells.read(key))
+
+    async def swap(
+        self, key: bytes, cell: Cell | None, *, expected: bytes | None, ttl_s: float
+    ) -> tuple[bool, Cell | None]:
+        """Write a cell, or remove it, if what stands is what the caller expects.
+
+        Raises:
+            StoreTroubleError: The store raised or took too long; it may have been written.
+        """
+        return await self._line.call(
+            "swap", lambda: self._cells.swap(key, cell, expected=expected, ttl_s=ttl_s)
+        )

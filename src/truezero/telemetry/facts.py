@@ -30,6 +30,7 @@ class CallFacts:
         response_started: Whether the reply's head went out before the call ended.
         context: The context variables as they were inside the app, where its own server span is
             current; set by the layer that is there.
+        is_duplicate: Whether this rollout's attempt was verified before.
         response_complete: Whether the reply's last byte went out before the call ended.
     """
 
@@ -44,3 +45,4 @@ class CallFacts:
     context: Context | None = None
     response_started: bool = False
     response_complete: bool = False
+    is_duplicate: bool = False

@@ -89,6 +89,11 @@ class OutcomeMetrics:
             labels = self._cached(self._passed, facts, ending=Ending.PASSED)
         self._record(facts.boundary, elapsed_s=time.perf_counter() - facts.started, labels=labels)
 
+    def replayed(self, facts: CallFacts) -> None:
+        """Count and time a call that got the reply of an earlier one."""
+        labels = self._labels(facts, ending=Ending.REPLAYED)
+        self._record(facts.boundary, elapsed_s=time.perf_counter() - facts.started, labels=labels)
+
     def failed(
         self,
         failure: Failure,

@@ -69,26 +69,43 @@ class FailureSpans:
         with self._span_guard:
             parent = self._parent(facts)
             trace_id = _trace_id(trace.get_current_span(parent))
-            # Never made current: a token reset in another task or thread hides the real exception.
-            span = self._tracer.start_span(
-                _SPAN_NAMES[facts.boundary],
-                context=parent,
-                kind=SpanKind.INTERNAL,
-                attributes=_attributes(
-                    failure, facts=facts, action=action, outcome=outcome, exception=exception
-                ),
-                start_time=facts.started_ns,
-                record_exception=False,
-                set_status_on_exception=False,
+            attributes = _attributes(
+                failure, facts=facts, action=action, outcome=outcome, exception=exception
             )
+            span = self._start(facts, parent, attributes)
             try:
                 if is_error(failure, outcome=outcome):
                     span.set_status(Status(StatusCode.ERROR, span_kind(failure.kind)))
             finally:
-                # Wall clock plus a steady difference: a clock that is set back ends no span early.
-                span.end(facts.started_ns + int(elapsed_s * 1e9))
+                span.end(_end_ns(facts, elapsed_s))
             return _trace_id(span) or trace_id
         return trace_id
+
+    def replay(self, *, facts: CallFacts, elapsed_s: float) -> None:
+        """Emit the span of a call that got the reply of an earlier one; it is no failure."""
+        with self._span_guard:
+            attributes = _call_attributes(facts) | {
+                "truezero.server": facts.server,
+                "truezero.boundary": str(facts.boundary),
+                "truezero.outcome": str(Ending.REPLAYED),
+                "http.route": short(facts.route),
+            }
+            span = self._start(facts, self._parent(facts), attributes)
+            span.end(_end_ns(facts, elapsed_s))
+
+    def _start(
+        self, facts: CallFacts, parent: Context, attributes: dict[str, str | bool]
+    ) -> trace.Span:
+        # Never made current: a token reset in another task or thread hides the real exception.
+        return self._tracer.start_span(
+            _SPAN_NAMES[facts.boundary],
+            context=parent,
+            kind=SpanKind.INTERNAL,
+            attributes=attributes,
+            start_time=facts.started_ns,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
 
     def _parent(self, facts: CallFacts) -> Context:
         """The current span's context if there is a valid one, else the request's, else none.
@@ -149,10 +166,17 @@ def _call_attributes(facts: CallFacts) -> dict[str, str | bool]:
         attributes["nemo.gym.rollout.id"] = short(facts.rollout_id)
     if facts.session_id:
         attributes["truezero.session.id"] = short(facts.session_id)
+    if facts.is_duplicate:
+        attributes["truezero.duplicate"] = True
     if facts.response_started:
         attributes["truezero.response.started"] = True
         attributes["truezero.response.complete"] = facts.response_complete
     return attributes
+
+
+def _end_ns(facts: CallFacts, elapsed_s: float) -> int:
+    """Wall clock plus a steady difference: a clock that is set back ends no span early."""
+    return facts.started_ns + int(elapsed_s * 1e9)
 
 
 def _trace_id(span: trace.Span) -> str | None:

@@ -116,6 +116,13 @@ class Telemetry:
         with self._guard:
             self._metrics.passed(facts)
 
+    def replayed(self, *, facts: CallFacts) -> None:
+        """Tell of a call that got the reply of an earlier one: a span without error, one count."""
+        with self._guard:
+            elapsed_s = time.perf_counter() - facts.started
+            self._spans.replay(facts=facts, elapsed_s=elapsed_s)
+            self._metrics.replayed(facts)
+
     def breaker(self, *, share: float, tripped: bool) -> None:
         """Show the breaker's state; cheap to call after every verify.
 

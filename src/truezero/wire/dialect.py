@@ -67,6 +67,21 @@ class RouteSpec:
     request_fields: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class SessionToken:
+    """How a framework signs the tokens of its sessions, with the key of its session cookie.
+
+    Attributes:
+        header: The request header that carries a token, in lower case.
+        salt: What keeps the token apart from the cookie.
+        member: The member of the token's object that holds the session's id.
+    """
+
+    header: bytes
+    salt: str
+    member: str
+
+
 @runtime_checkable
 class Dialect(Protocol):
     """The spelling of outcomes for one framework.
@@ -80,6 +95,9 @@ class Dialect(Protocol):
         protocol_fields: Request fields that are the caller's, not the row's: a 422 about one of
             them is the caller's bug.
         default_seeds: Qualified names of the framework's own no-op seed handlers.
+        not_tools: Paths of the framework's own that are no tools; ``None`` where the paths that a
+            dialect does not know are no tools at all.
+        session_token: How tools that are called over MCP name their session, if they do.
     """
 
     name: ClassVar[str]
@@ -89,6 +107,8 @@ class Dialect(Protocol):
     routes: ClassVar[Mapping[str, RouteSpec]]
     protocol_fields: ClassVar[frozenset[str]]
     default_seeds: ClassVar[frozenset[str]]
+    not_tools: ClassVar[frozenset[str] | None]
+    session_token: ClassVar[SessionToken | None]
 
     def read(self, body: bytes) -> ReadReply:
         """Read the verdict out of the server's own 2xx reply."""

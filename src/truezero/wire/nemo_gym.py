@@ -29,7 +29,15 @@ from truezero.fields import (
 )
 from truezero.kinds import GRADED, Boundary, wire_kind
 from truezero.outcomes import Masked, Retryable
-from truezero.wire.dialect import Asked, Reply, RouteSpec, dump, http_status, retry_after
+from truezero.wire.dialect import (
+    Asked,
+    Reply,
+    RouteSpec,
+    SessionToken,
+    dump,
+    http_status,
+    retry_after,
+)
 from truezero.wire.replies import ReadReply, read_reply
 from truezero.wire.splice import echo_with
 
@@ -47,8 +55,8 @@ class NemoGymDialect:
     """NeMo Gym 0.7.0's verify replies.
 
     Source:
-        nemo-gym 0.7.0: ``base_resources_server``, ``rollout_collection``, ``judge``, and the
-        gymnasium agent, whose step model has no mask.
+        nemo-gym 0.7.0: ``base_resources_server``, ``rollout_collection``, ``judge``,
+        ``mcp_auto_exposure``, and the gymnasium agent, whose step model has no mask.
     """
 
     name: ClassVar[str] = "nemo_gym"
@@ -68,6 +76,12 @@ class NemoGymDialect:
     protocol_fields: ClassVar[frozenset[str]] = frozenset({"responses_create_params", "response"})
     default_seeds: ClassVar[frozenset[str]] = frozenset(
         {"nemo_gym.base_resources_server.SimpleResourcesServer.seed_session"}
+    )
+    not_tools: ClassVar[frozenset[str] | None] = frozenset(
+        {"/aggregate_metrics", "/reverify_mode", "/mcp", "/run"}
+    )
+    session_token: ClassVar[SessionToken | None] = SessionToken(
+        b"x-nemo-gym-session-token", "nemo-gym-mcp-session-token", "sid"
     )
 
     def read(self, body: bytes) -> ReadReply:

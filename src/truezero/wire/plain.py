@@ -9,7 +9,15 @@ from typing import ClassVar, Final, final
 from truezero.fields import NEMO_GYM_OWNED, OwnedFields
 from truezero.kinds import Boundary
 from truezero.outcomes import Masked, Retryable
-from truezero.wire.dialect import Asked, Reply, RouteSpec, dump, http_status, retry_after
+from truezero.wire.dialect import (
+    Asked,
+    Reply,
+    RouteSpec,
+    SessionToken,
+    dump,
+    http_status,
+    retry_after,
+)
 from truezero.wire.replies import ReadReply, read_reply
 
 PROBLEM: Final = "problem"
@@ -36,6 +44,8 @@ class PlainDialect:
     )
     protocol_fields: ClassVar[frozenset[str]] = frozenset({"responses_create_params", "response"})
     default_seeds: ClassVar[frozenset[str]] = frozenset()
+    not_tools: ClassVar[frozenset[str] | None] = None
+    session_token: ClassVar[SessionToken | None] = None
 
     def read(self, body: bytes) -> ReadReply:
         """Read the verdict out of a server's own reply."""
