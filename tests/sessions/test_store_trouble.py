@@ -17,9 +17,13 @@ from truezero.sessions import (
     Lost,
     MemoryStore,
     NeverSeeded,
+    Taint,
     Unproven,
     states,
 )
+from truezero.sessions.cells import MemoryCells
+from truezero.sessions.secret import SharedSecret
+from truezero.sessions.trouble import GuardedCells, StoreLine, StoreTroubleError
 
 REFUSED = Failure.of("provider_quota_exhausted", "no slot", stage=Stage.SEED, source=Source.STATUS)
 OWN = b"own=" + TimestampSigner("key").sign(b"eyJzZXNzaW9uX2lkIjoiYSJ9")
@@ -43,6 +47,14 @@ class FarStore:
     async def find(self, keys, **kwargs):
         await self._connect()
         return await self.near.find(keys, **kwargs)
+
+    async def taint(self, keys, **kwargs):
+        await self._connect()
+        return await self.near.taint(keys, **kwargs)
+
+    async def clear(self, keys, **kwargs):
+        await self._connect()
+        await self.near.clear(keys, **kwargs)
 
     async def _connect(self):
         self.calls += 1
@@ -169,7 +181,9 @@ async def test_a_log_handler_that_fails_breaks_no_call():
     logging.getLogger("truezero").addHandler(handler)
     try:
         ledger = make_ledger(FarStore(ConnectionError("down")))
-        assert await ledger.check(request_headers=[], session_id="mine") == Unproven(store_down=True)
+        assert await ledger.check(request_headers=[], session_id="mine") == Unproven(
+            store_down=True
+        )
     finally:
         logging.getLogger("truezero").removeHandler(handler)
 
@@ -198,3 +212,167 @@ def test_a_bound_that_bounds_nothing_is_refused(timeout_s):
     """A call must be given some time."""
     with pytest.raises(ConfigurationError, match="store_timeout_s"):
         make_ledger(MemoryStore(), store_timeout_s=timeout_s)
+
+
+class SlowClock:
+    """Seconds that only a test moves."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+async def failing(clock, *, took_s):
+    clock.now += took_s
+    raise TimeoutError
+
+
+async def working():
+    return "answer"
+
+
+async def test_a_store_that_hangs_is_not_asked_by_every_call():
+    """After a call that took its whole bound the next ones fail at once, for a growing while."""
+    clock = SlowClock()
+    line = StoreLine(server="s", timeout_s=2.0, clock=clock)
+    pauses = []
+    for _ in range(7):
+        with pytest.raises(StoreTroubleError):
+            await line.call("find", lambda: failing(clock, took_s=2.0))
+        started = clock.now
+        while True:
+            clock.now += 0.05
+            try:
+                await line.call("find", lambda: failing(clock, took_s=0.0))
+            except StoreTroubleError as error:
+                if error.__cause__ is not None:
+                    break
+        pauses.append(clock.now - started)
+        clock.now += 10
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 0.4
+    assert 4.9 < pauses[-1] < 5.2
+
+
+async def test_a_store_that_answers_again_is_asked_by_every_call():
+    """One answer ends the pause."""
+    clock = SlowClock()
+    line = StoreLine(server="s", timeout_s=2.0, clock=clock)
+    with pytest.raises(StoreTroubleError):
+        await line.call("find", lambda: failing(clock, took_s=2.0))
+    clock.now += 1.0
+    assert await line.call("find", working) == "answer"
+    assert await line.call("find", working) == "answer"
+
+
+async def test_a_store_that_refuses_at_once_is_asked_by_every_call():
+    """A refused connection costs little; the first call after the trouble finds the store back."""
+    clock = SlowClock()
+    line = StoreLine(server="s", timeout_s=2.0, clock=clock)
+    for _ in range(5):
+        with pytest.raises(StoreTroubleError):
+            await line.call("find", lambda: failing(clock, took_s=0.01))
+    assert await line.call("find", working) == "answer"
+
+
+async def test_while_one_call_tries_again_the_others_do_not_wait():
+    """After a pause one call asks; those beside it fail at once."""
+    clock = SlowClock()
+    line = StoreLine(server="s", timeout_s=2.0, clock=clock)
+    with pytest.raises(StoreTroubleError):
+        await line.call("find", lambda: failing(clock, took_s=2.0))
+    clock.now += 1.0
+    asked = anyio.Event()
+    answered = anyio.Event()
+
+    async def slow():
+        asked.set()
+        await answered.wait()
+        return "answer"
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(line.call, "find", slow)
+        await asked.wait()
+        with pytest.raises(StoreTroubleError):
+            await line.call("find", working)
+        answered.set()
+    assert await line.call("find", working) == "answer"
+
+
+async def test_a_probe_that_is_cancelled_leaves_the_next_one_to_ask():
+    """A caller that went away while it tried keeps nobody from trying."""
+    clock = SlowClock()
+    line = StoreLine(server="s", timeout_s=2.0, clock=clock)
+    with pytest.raises(StoreTroubleError):
+        await line.call("find", lambda: failing(clock, took_s=2.0))
+    clock.now += 1.0
+    with anyio.move_on_after(0.01):
+        await line.call("find", anyio.sleep_forever)
+    assert await line.call("find", working) == "answer"
+
+
+async def test_a_taint_that_the_store_did_not_take_is_kept_here():
+    """A tool's failure while the store is down still voids the zero of this process's verify."""
+    store = FarStore()
+    ledger = make_ledger(store)
+    await seed(ledger, "mine")
+    state = await ledger.check(request_headers=[(b"cookie", OWN)])
+    store.trouble = ConnectionError("down")
+    assert await ledger.taint(state, Taint("/t", REFUSED))
+    await ledger.clear(state, "/another")
+    for trouble in (store.trouble, None):
+        store.trouble = trouble
+        found = await ledger.check(request_headers=[], session_id="mine")
+        assert found == Live("mine", (Taint("/t", REFUSED),))
+
+
+async def test_a_marker_of_another_worker_proves_a_loss_without_the_store():
+    """Who seeded a session is signed in its marker, whether the store answers or not."""
+    store = FarStore()
+    first, second = make_ledger(store, epoch="1"), make_ledger(store, epoch="2")
+    marker = await seed(first, "mine")
+    store.trouble = ConnectionError("down")
+    request = [(b"cookie", marker), (b"cookie", OWN)]
+    assert await second.check(request_headers=request) == Lost(states.ELSEWHERE, "mine")
+    assert await first.check(request_headers=request) == Unproven(store_down=True)
+    named = await second.check(request_headers=request, session_id="mine")
+    assert named == Unproven(store_down=True)
+
+
+async def test_workers_agree_on_a_key_through_their_store():
+    """Without a secret of their own the workers of one store read each other's markers."""
+    cells = MemoryCells()
+    store = MemoryStore()
+    options = {"secret": None, "store": store}
+    first, second = (
+        make_ledger(epoch=name, shared_secret=SharedSecret(cells), **options) for name in "12"
+    )
+    marker = await seed(first, "mine")
+    store.__init__()  # the store forgets: the marker alone tells
+    request = [(b"cookie", marker), (b"cookie", OWN)]
+    assert await second.check(request_headers=request) == Lost(states.ELSEWHERE, "mine")
+
+
+async def test_a_key_that_the_store_cannot_give_is_asked_for_again():
+    """While the store is down a worker signs with a key of its own, then with the common one."""
+
+    class Cells:
+        in_process = False
+        down = True
+
+        async def swap(self, *args, **kwargs):
+            if self.down:
+                raise ConnectionError
+            return await near.swap(*args, **kwargs)
+
+    near, far = MemoryCells(), Cells()
+    cells = GuardedCells(far, line=StoreLine(server="s", timeout_s=1))
+    ledger = make_ledger(MemoryStore(), secret=None, shared_secret=SharedSecret(cells))
+    other = make_ledger(MemoryStore(), secret=None, shared_secret=SharedSecret(near), epoch="o")
+    for is_down in (True, False):
+        far.down = is_down
+        marker = await seed(ledger, "mine")
+        state = await other.check(request_headers=[(b"cookie", marker), (b"cookie", OWN)])
+        assert isinstance(state, NeverSeeded if is_down else Lost)

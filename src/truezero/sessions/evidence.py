@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from truezero.sessions import states
+from truezero.sessions.cookies import Headers, read_cookies
 from truezero.sessions.marker import Binding, Marker
-from truezero.sessions.own_cookies import MAX_OPAQUE, OwnCookie
+from truezero.sessions.own_cookies import MAX_OPAQUE, OwnCookie, OwnCookies
 from truezero.sessions.states import Live, Lost
 from truezero.sessions.store import Record
 
@@ -32,6 +33,42 @@ class Found(NamedTuple):
     cookies: Mapping[str, str] = MappingProxyType({})
     own: Sequence[OwnCookie] = ()
     by_rollout: bool = False
+
+
+class SeedCookies(NamedTuple):
+    """What the cookies of a seed lead to.
+
+    Attributes:
+        binding: What the server's own signed cookie said.
+        names: Cookies without a known signer of which a client sends one at least.
+        keys: The keys of all that leads to the session.
+    """
+
+    binding: Binding
+    names: tuple[str, ...]
+    keys: list[bytes]
+
+
+def read_seed(
+    own: OwnCookies, request_headers: Headers, reply_headers: Headers, *, session_id: str
+) -> SeedCookies:
+    """Read a seed's cookies, and remember the names of those without a known signer."""
+    fresh = own.set_by(reply_headers)
+    cookies = read_cookies(request_headers)
+    own.remember(fresh, session_id=session_id, brought=cookies)
+    opaque = [
+        cookie
+        for cookie in fresh
+        if cookie.binding is Binding.NONE and not own.is_shared(cookie.name)
+    ]
+    signed = [cookie for cookie in fresh if cookie.binding is not Binding.NONE]
+    binding = binding_of(signed)
+    names: tuple[str, ...] = ()
+    if not signed:
+        # A server that sets no session cookie anew goes on with the one the request brought.
+        signed = own.signed(cookies)
+        names = () if signed else names_of(opaque)
+    return SeedCookies(binding, names, [c.key for c in (*signed, *opaque) if c.key])
 
 
 def binding_of(signed: Iterable[OwnCookie]) -> Binding:

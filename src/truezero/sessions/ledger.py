@@ -9,17 +9,22 @@ from uuid import uuid4
 
 from truezero.errors import ConfigurationError
 from truezero.outcomes import Failure
-from truezero.sessions.cookies import Headers, read_cookies
-from truezero.sessions.evidence import binding_of, names_of
+from truezero.sessions.cookies import Headers
+from truezero.sessions.evidence import read_seed
 from truezero.sessions.keys import Keys, bounded_id
 from truezero.sessions.lookup import Lookup, Named
 from truezero.sessions.marker import Binding, Marker, MarkerSigner, process_epoch
 from truezero.sessions.own_cookies import CookieSigner, OwnCookies
 from truezero.sessions.reading import state_of, state_without_store
-from truezero.sessions.states import Live, Lost, SessionState
+from truezero.sessions.states import ELSEWHERE, Live, Lost, SessionState
 from truezero.sessions.store import LedgerStore, Record, Status, Taint
 from truezero.sessions.tokens import Tokens
-from truezero.sessions.trouble import GuardedStore, StoreLine, StoreTroubleError
+from truezero.sessions.trouble import (
+    GuardedStore,
+    StoreLine,
+    StoreTroubleError,
+    warn_of_workers,
+)
 from truezero.wire.dialect import SessionToken
 
 _ANY: Final = frozenset(Status)
@@ -94,6 +99,8 @@ class Ledger:
         def sign(key: str | None) -> MarkerSigner:
             return MarkerSigner(server=server, secret=key, ttl_s=ttl_s, clock=clock)
 
+        self._server = server
+        self._is_warned = False
         self._sign = sign
         self._marker = sign(secret)
         self._shared_secret = shared_secret if secret is None else None
@@ -212,7 +219,11 @@ class Ledger:
         except StoreTroubleError:
             return state_without_store(self._lookup.without_store(named), named, epoch=self.epoch)
         known = not found.own and self._own.has_seen(found.cookies)
-        return state_of(found, named, epoch=self.epoch, ttl_s=self._ttl_s, may_be_known=known)
+        state = state_of(found, named, epoch=self.epoch, ttl_s=self._ttl_s, may_be_known=known)
+        if not self._is_warned and isinstance(state, Lost) and state.reason == ELSEWHERE:
+            self._is_warned = True
+            warn_of_workers(self._server, self._store)
+        return state
 
     async def taint(self, state: SessionState, taint: Taint) -> bool:
         """Note a failure of an earlier call at a session, for its verify to settle.
@@ -254,22 +265,7 @@ class Ledger:
         await self._adopt()
         status, failure, keep = note
         name = bounded_id(named.session_id) if named.session_id else uuid4().hex
-        own = self._own.set_by(reply_headers)
-        cookies = read_cookies(named.headers)
-        self._own.remember(own, session_id=name, brought=cookies)
-        opaque = [
-            cookie
-            for cookie in own
-            if cookie.binding is Binding.NONE and not self._own.is_shared(cookie.name)
-        ]
-        signed = [cookie for cookie in own if cookie.binding is not Binding.NONE]
-        binding = binding_of(signed)
-        names: tuple[str, ...] = ()
-        if not signed:
-            # A server that sets no session cookie anew goes on with the one the request brought.
-            signed = self._own.signed(cookies)
-            names = () if signed else names_of(opaque)
-        keys = [cookie.key for cookie in (*signed, *opaque) if cookie.key]
+        binding, names, keys = read_seed(self._own, named.headers, reply_headers, session_id=name)
         if named.rollout_id:
             keys.append(self._keys.rollout(named.rollout_id))
         bound = binding is not Binding.NONE or bool(names)

@@ -34,6 +34,17 @@ class StoreTroubleError(Exception):
     """A store could not be asked; it was warned of already."""
 
 
+def warn_of_workers(server: str, store: "LedgerStore | GuardedStore") -> None:
+    """Say that other workers' sessions come here, where the store cannot tell of them."""
+    if store.in_process:
+        _log.warning(
+            "%s: sessions come here that another worker seeded, or this one before a restart; give "
+            "all workers one store, e.g. store='sqlite:///sessions.db', so that they know of each "
+            "other's sessions and failed tool calls",
+            server,
+        )
+
+
 @final
 class StoreLine:
     """The way to one store: bounded in time, and paused where the store hangs.
