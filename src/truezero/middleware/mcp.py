@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from truezero.middleware.call import Call
+from truezero.middleware.call import CALL, Call
 from truezero.middleware.guard import Guard
 from truezero.middleware.held import BODY
 from truezero.middleware.matching import GuardedRoute
@@ -87,7 +87,7 @@ class McpWatcher(SessionMarker):
 
     async def watch(self, app: ASGIApp) -> None:
         """Pass the request on, and note how the tool fared before its reply is complete."""
-        await app(self.scope, self._hear, self._tell)
+        await app({**self.scope, CALL: self.call}, self._hear, self._tell)
 
     async def _hear(self) -> Message:
         message = await self.receive()
