@@ -209,3 +209,23 @@ async def test_without_being_asked_a_repeated_verify_is_executed_and_shown():
     counted = coverage(app)
     assert (counted.seen, counted.repeated, counted.replayed) == (3, 1, 0)
     assert "repeated 1" in str(counted)
+
+
+async def test_a_run_that_numbers_its_rollouts_anew_gets_no_old_answers():
+    """The same rollout of another session is another verify: each run seeds its own."""
+    grader = Grader()
+    app = grader.app()
+
+    @app.post("/seed_session")
+    async def seed_session() -> dict[str, Any]:
+        return {}
+
+    once = wrap(app, server="once", idempotent_verify=True)
+    rewards = []
+    for _ in range(2):
+        seeded = await ask(once, "/seed_session", {})
+        cookie = (seeded.header(b"set-cookie") or b"").split(b";")[0]
+        headers = [(b"content-type", b"application/json"), (b"cookie", cookie)]
+        for _ in range(2):
+            rewards.append((await ask(once, "/verify", NAMED, headers=headers)).json["reward"])
+    assert rewards == [1.0, 1.0, 2.0, 2.0]

@@ -11,7 +11,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from stores import CELLS, CellFixture
+from stores import CELLS, CellFixture, on_each_loop
 
 from truezero.sessions.cells import Cell
 
@@ -19,7 +19,7 @@ TTL_S = 100.0
 KEYS = [b"cell----%07d" % n for n in range(3)]
 
 
-@pytest.fixture(params=sorted(CELLS))
+@pytest.fixture
 async def made(request):
     fixture = CELLS[request.param]()
     yield fixture
@@ -30,6 +30,7 @@ def cell(value=b"v"):
     return Cell(uuid4().bytes, value)
 
 
+@pytest.mark.parametrize(("anyio_backend", "made"), on_each_loop(CELLS), indirect=True)
 class TestCellContract:
     """What claims, leases and kept states rely on."""
 

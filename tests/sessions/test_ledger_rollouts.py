@@ -147,16 +147,16 @@ async def test_a_taint_is_noted_where_the_store_forgot_the_session():
     cookie = marker.split(b";")[0]
     state = await check(ledger, cookie)
     assert state == Live("mine")
-    assert await ledger.taint(state, Taint("/t", BROKEN))
+    assert await ledger.taints.note(state, Taint("/t", BROKEN))
     assert await check(ledger, cookie) == Live("mine", (Taint("/t", BROKEN),))
-    await ledger.clear(await check(ledger, cookie), "/t")
+    await ledger.taints.clear(await check(ledger, cookie), "/t")
     assert await check(ledger, cookie) == Live("mine")
 
 
 @pytest.mark.parametrize("state", [NeverSeeded(), Unproven(), Live(None)])
 async def test_a_session_without_a_name_takes_no_taint(state):
     """Where nothing tells the session there is nothing to mark."""
-    assert not await make_ledger().taint(state, Taint("/t", BROKEN))
+    assert not await make_ledger().taints.note(state, Taint("/t", BROKEN))
 
 
 async def test_a_lost_session_carries_its_taints():
@@ -165,12 +165,12 @@ async def test_a_lost_session_carries_its_taints():
     first, second = make_ledger(store, epoch="1"), make_ledger(store, epoch="2")
     await seed(first, session_id="mine")
     state = await check(second, session_id="mine")
-    assert await second.taint(state, Taint("/t", BROKEN))
+    assert await second.taints.note(state, Taint("/t", BROKEN))
     taints = (Taint("/t", BROKEN),)
     assert await check(first, session_id="mine") == Live("mine", taints)
     lost = await check(second, session_id="mine")
     assert lost == Lost(states.ELSEWHERE, "mine", taints)
-    await second.clear(lost, "/t")
+    await second.taints.clear(lost, "/t")
     assert await check(first, session_id="mine") == Live("mine")
 
 

@@ -11,7 +11,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from stores import STORES, Fixture
+from stores import STORES, Fixture, on_each_loop
 
 from truezero.kinds import Fault, Source, Stage
 from truezero.outcomes import Failure
@@ -31,7 +31,7 @@ ALIASES = [b"alias---%07d" % n for n in range(KEYS_LIMIT + 6)]
 FAILURE = Failure.of("provider_unavailable", "no sandbox", stage=Stage.SEED, source=Source.STATUS)
 
 
-@pytest.fixture(params=sorted(STORES))
+@pytest.fixture
 async def made(request):
     fixture = STORES[request.param]()
     yield fixture
@@ -53,6 +53,7 @@ def taint(call="/search", *, lasting=False, reason="no reply"):
     return Taint(call, failure, lasting)
 
 
+@pytest.mark.parametrize(("anyio_backend", "made"), on_each_loop(STORES), indirect=True)
 class TestStoreContract:
     """What the ledger relies on."""
 

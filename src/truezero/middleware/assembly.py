@@ -72,6 +72,7 @@ def assemble(
         once=once(server, settings, memory),
         recent=RecentVerifies(),
         may_be_tainted=memory.is_shared,
+        aclose=memory.aclose,
     )
 
 

@@ -78,3 +78,6 @@ class EpisodeResponder(Responder):
             rollout_id=self.facts.rollout_id,
         )
         self.held.add_header(marker)
+        dropped = self.guard.ledger.taints.dropped(self.scope["headers"])
+        if dropped is not None:
+            self.held.add_header(dropped)

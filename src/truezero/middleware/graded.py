@@ -15,7 +15,7 @@ from truezero.middleware.bodies import RefusedError
 from truezero.middleware.responder import Responder
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.redact import clean_reason
-from truezero.sessions import Live, Lost, SessionState, Taint, session_failure
+from truezero.sessions import Live, Lost, SessionState, Taint, Unproven, session_failure
 from truezero.sessions.claims import Claim, Conflict, KeptReply
 from truezero.sessions.trouble import StoreTroubleError
 from truezero.wire.identity import read_identity
@@ -50,9 +50,10 @@ class GradedResponder(Responder):
             return None
         if guard.echoes:
             self.body = asked.body
+        state = await self._session(asked.body)
         if await self._is_answered(asked.body):
             return None
-        failure = self._void_before(asked.agent_failure) or await self._session_failure(asked.body)
+        failure = self._void_before(asked.agent_failure) or self._session_failure(state)
         if failure is not None:
             self.identify()
             await self.answer(guard.settler.failed(failure, facts=self.facts))
@@ -99,7 +100,9 @@ class GradedResponder(Responder):
         facts.rollout_id = facts.rollout_id or named.rollout_id
         named = named._replace(rollout_id=facts.rollout_id)
         try:
-            claimed = await once.claim(body, named, path=self.route.template)
+            claimed = await once.claim(
+                body, named, path=self.route.template, session_id=facts.session_id
+            )
         except StoreTroubleError:
             return await self._refused_for_store()
         match claimed:
@@ -132,38 +135,40 @@ class GradedResponder(Responder):
         kind = FailureKind.AGENT_RUN_ERROR
         return self.failure(kind, f"the agent's run failed: {said}{code}", source=Source.REQUEST)
 
-    async def _session_failure(self, body: bytes) -> Failure | None:
-        """Whether the session that this verify needs is provably gone."""
-        guard = self.guard
+    async def _session(self, body: bytes) -> SessionState | None:
+        """What is known of the session; names in the body are looked for only where they matter."""
+        guard, headers = self.guard, self.scope["headers"]
         if self.route.boundary is not Boundary.VERIFY:
             return None  # a run seeds its own session
         matters = guard.stateful or guard.may_be_tainted
         if not matters and not self.headers.cookie:
             return None  # a session could only be noted, and there is none to note
-        state = await self._session(body, matters=matters)
+        rollout_id = self.facts.rollout_id
+        state = await guard.ledger.check(request_headers=headers, rollout_id=rollout_id)
+        if matters and not isinstance(state, Live):
+            named = read_identity(body)
+            if named.session_id or (named.rollout_id and not rollout_id):
+                self.facts.rollout_id = rollout_id or named.rollout_id
+                state = await guard.ledger.check(
+                    request_headers=headers,
+                    session_id=named.session_id,
+                    rollout_id=self.facts.rollout_id,
+                )
         self.facts.session_id = getattr(state, "session_id", None)
-        if isinstance(state, Live | Lost):
+        if isinstance(state, Live | Lost | Unproven):
             self._taints = state.taints
+        return state
+
+    def _session_failure(self, state: SessionState | None) -> Failure | None:
+        """Whether the session that this verify needs is provably gone."""
+        if state is None:
+            return None
+        settings = self.guard.settings
         return session_failure(
             state,
-            stateful=guard.stateful,
-            never_seeded=guard.settings.never_seeded,
-            on_store_down=guard.settings.on_store_down,
-        )
-
-    async def _session(self, body: bytes, *, matters: bool) -> SessionState:
-        """The session's state; names in the body are looked for only where they matter."""
-        check, headers = self.guard.ledger.check, self.scope["headers"]
-        rollout_id = self.facts.rollout_id
-        state = await check(request_headers=headers, rollout_id=rollout_id)
-        if not matters or isinstance(state, Live):
-            return state
-        named = read_identity(body)
-        if named.session_id is None and (rollout_id or named.rollout_id is None):
-            return state
-        self.facts.rollout_id = rollout_id = rollout_id or named.rollout_id
-        return await check(
-            request_headers=headers, session_id=named.session_id, rollout_id=rollout_id
+            stateful=self.guard.stateful,
+            never_seeded=settings.never_seeded,
+            on_store_down=settings.on_store_down,
         )
 
     def _verdict(self) -> Masked | Retryable | None:

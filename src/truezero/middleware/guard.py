@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the requests of one wrapped app share; holds nothing of a request."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -36,6 +36,7 @@ class Guard:
         recent: Which verifies were executed lately, where it is not.
         may_be_tainted: Whether a tool call may have marked a session: one of this process did, or
             the store is shared with other workers.
+        aclose: Ends what its store holds open, when the app has ended.
     """
 
     server: str
@@ -52,3 +53,4 @@ class Guard:
     once: Once | None
     recent: RecentVerifies
     may_be_tainted: bool
+    aclose: Callable[[], Awaitable[None]]

@@ -27,13 +27,17 @@ class Once:
         self._keys = Keys(server=server)
         self.claims = claims
 
-    async def claim(self, body: bytes, named: Identity, *, path: str) -> Claimed | None:
+    async def claim(
+        self, body: bytes, named: Identity, *, path: str, session_id: str | None
+    ) -> Claimed | None:
         """Claim a verify.
 
         Args:
             body: The sanitized request.
             named: Which rollout and attempt it names; without one it cannot be told from others.
             path: The route's path.
+            session_id: The session as the ledger knows it: callers may number their rollouts anew
+                in each run, but every run seeds sessions of its own.
 
         Returns:
             As :meth:`~truezero.sessions.claims.Claims.claim`; ``None`` without a rollout's name.
@@ -44,7 +48,9 @@ class Once:
         if named.rollout_id is None:
             return None
         digest = hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
-        return await self.claims.claim(self._keys.verify(path, named.rollout_id), digest=digest)
+        session = session_id or named.session_id or ""
+        key = self._keys.verify(path, named.rollout_id, session)
+        return await self.claims.claim(key, digest=digest)
 
 
 @final

@@ -3,9 +3,8 @@
 """Puts together what one wrapped app remembers, from its configuration; sees no request."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from truezero.middleware.once import Once
 from truezero.policy import ServerSettings, Settings
@@ -13,11 +12,9 @@ from truezero.sessions import CookieSigner, GuardedStore, Ledger, LedgerStore
 from truezero.sessions.cells import CellStore, MemoryCells
 from truezero.sessions.claims import Claims
 from truezero.sessions.secret import SharedSecret
-from truezero.sessions.stores import Stores, open_stores
+from truezero.sessions.stores import TIMEOUT_S, Stores, open_stores
 from truezero.sessions.trouble import GuardedCells, StoreLine
 from truezero.wire.dialect import Dialect
-
-_STORE_TIMEOUT_S: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -28,11 +25,13 @@ class Remembered:
         ledger: Session records.
         cells: Claims, kept replies and the workers' key.
         is_shared: Whether other workers may write there too.
+        aclose: Ends what was opened for this guard alone.
     """
 
     ledger: LedgerStore | GuardedStore
     cells: CellStore | GuardedCells
     is_shared: bool
+    aclose: Callable[[], Awaitable[None]]
 
 
 def remembering(
@@ -43,7 +42,10 @@ def remembering(
     Raises:
         ConfigurationError: An address that cannot be used.
     """
-    return _guarded(_stores(store, settings), server=server)
+    stores = _stores(store, settings)
+    # What was opened elsewhere may serve others after this app's end.
+    own = store is None or isinstance(store, str)
+    return _guarded(stores, server=server, aclose=stores.aclose if own else _nothing)
 
 
 def ledgers(
@@ -86,12 +88,16 @@ def _stores(store: Stores | LedgerStore | str | None, settings: ServerSettings) 
     return Stores(store, MemoryCells())
 
 
-def _guarded(stores: Stores, *, server: str) -> Remembered:
-    line = StoreLine(server=server, timeout_s=_STORE_TIMEOUT_S)
+async def _nothing() -> None:
+    """End nothing."""
+
+
+def _guarded(stores: Stores, *, server: str, aclose: Callable[[], Awaitable[None]]) -> Remembered:
+    line = StoreLine(server=server, timeout_s=TIMEOUT_S)
     ledger: LedgerStore | GuardedStore = stores.ledger
     cells: CellStore | GuardedCells = stores.cells
     if not getattr(ledger, "in_process", False):
         ledger = GuardedStore(stores.ledger, line=line)
     if not getattr(cells, "in_process", False):
         cells = GuardedCells(stores.cells, line=line)
-    return Remembered(ledger, cells, ledger.in_process is False)
+    return Remembered(ledger, cells, ledger.in_process is False, aclose)

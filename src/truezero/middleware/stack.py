@@ -127,6 +127,7 @@ class TrueZeroMiddleware:
         await self.app(scope, receive, send)
         if scope["type"] == "lifespan":
             self._guard.settler.coverage.close()
+            await self._guard.aclose()
 
     def _look_at(self, app: object) -> None:
         """Find the guarded routes of an app, put the inner layer in, and say what is guarded."""

@@ -3,6 +3,8 @@
 """Watches tool calls: what failed for the environment's reasons marks the session for its verify.
 
 The call itself passes through, message by message as it comes; nothing of it is held or changed.
+Only a call that was answered by another worker than the one that has its session gets a cookie to
+its reply: by that the other one learns of it, whatever becomes of the store.
 """
 
 from http import HTTPStatus
@@ -40,6 +42,8 @@ class SessionMarker(CallSettler):
         self.scope = scope
         self.state: SessionState = NeverSeeded()
         self.has_failed = False
+        self.carried: tuple[bytes, bytes] | None = None
+        """A header of the reply, by which the client carries that this call went elsewhere."""
 
     async def look_up(self) -> None:
         """Find the session; a live one is renewed."""
@@ -72,6 +76,7 @@ class SessionMarker(CallSettler):
         reason = f"a tool call went elsewhere: {state.reason}"
         failure = self.failure(FailureKind.SESSION_LOST, reason, source=Source.SESSION)
         await self.failed(failure, call=call, lasting=True)
+        self.carried = self.guard.ledger.taints.carried(state)
         return True
 
     async def failed(
@@ -87,12 +92,12 @@ class SessionMarker(CallSettler):
         self.guard.settler.tainted(failure, facts=self.facts, exception=exc)
         if failure.fault is not Fault.POLICY:
             self.guard.may_be_tainted = True
-            await self.guard.ledger.taint(self.state, Taint(call, failure, lasting))
+            await self.guard.ledger.taints.note(self.state, Taint(call, failure, lasting))
 
     async def worked(self, *, call: str) -> None:
         """Take back what an earlier failure of the same call marked."""
         self.guard.settler.completed(facts=self.facts)
-        await self.guard.ledger.clear(self.state, call)
+        await self.guard.ledger.taints.clear(self.state, call)
 
     def _is(self, state: SessionState) -> None:
         self.state = state
@@ -145,6 +150,8 @@ class ToolWatcher(SessionMarker):
         if message["type"] == START and not self.facts.response_started:
             self.facts.response_started = True
             await self._conclude(int(message["status"]))
+            if self.carried is not None:
+                message = {**message, "headers": [*message.get("headers", ()), self.carried]}
         elif message["type"] == BODY and not message.get("more_body", False):
             if self.call.exception is not None:
                 # A layer ends the reply of a route that broke off as if it were whole.

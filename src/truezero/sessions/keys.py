@@ -66,11 +66,11 @@ class Keys:
         digest.update(rollout_id.encode("utf-8"))
         return digest.digest()
 
-    def verify(self, path: str, rollout_id: str) -> bytes:
-        """The key of one verify of a rollout's attempt."""
+    def verify(self, path: str, rollout_id: str, session_id: str) -> bytes:
+        """The key of one verify of a rollout's attempt; ``session_id`` may be empty."""
         digest = self._verify.copy()
-        digest.update(_framed(path.encode("utf-8", "backslashreplace")))
-        digest.update(rollout_id.encode("utf-8"))
+        for part in (path, rollout_id, session_id):
+            digest.update(_framed(part.encode("utf-8", "backslashreplace")))
         return digest.digest()
 
 

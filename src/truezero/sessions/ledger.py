@@ -4,6 +4,8 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from secrets import token_hex
 from typing import Final, final
 from uuid import uuid4
 
@@ -13,11 +15,18 @@ from truezero.sessions.cookies import Headers
 from truezero.sessions.evidence import read_seed
 from truezero.sessions.keys import Keys, bounded_id
 from truezero.sessions.lookup import Lookup, Named
-from truezero.sessions.marker import Binding, Marker, MarkerSigner, process_epoch
+from truezero.sessions.marker import (
+    TAINT_PREFIX,
+    Binding,
+    Marker,
+    MarkerSigner,
+    process_epoch,
+)
 from truezero.sessions.own_cookies import CookieSigner, OwnCookies
 from truezero.sessions.reading import state_of, state_without_store
-from truezero.sessions.states import ELSEWHERE, Live, Lost, SessionState
-from truezero.sessions.store import LedgerStore, Record, Status, Taint
+from truezero.sessions.states import ELSEWHERE, Lost, SessionState
+from truezero.sessions.store import LedgerStore, Record, Status
+from truezero.sessions.taints import Taints
 from truezero.sessions.tokens import Tokens
 from truezero.sessions.trouble import (
     GuardedStore,
@@ -27,7 +36,6 @@ from truezero.sessions.trouble import (
 )
 from truezero.wire.dialect import SessionToken
 
-_ANY: Final = frozenset(Status)
 _KEPT_BY_FAILED_SEED: Final = frozenset({Status.LIVE, Status.CLOSED})
 _KEPT_BY_CLOSE: Final = frozenset({Status.SEED_FAILED})
 
@@ -73,6 +81,9 @@ class Ledger:
         store_timeout_s: Seconds that a call of a store outside this process may take; above 0.
         shared_secret: Asks the store for a key that all workers share; used without ``secret``.
 
+    Attributes:
+        taints: Marks sessions with the calls that failed in them.
+
     Raises:
         ConfigurationError: A secret that is empty or no text, or a time not above 0.
     """
@@ -96,13 +107,14 @@ class Ledger:
             where = "store_timeout_s"
             raise ConfigurationError(where, f"must be above 0 seconds, not {store_timeout_s}")
 
-        def sign(key: str | None) -> MarkerSigner:
-            return MarkerSigner(server=server, secret=key, ttl_s=ttl_s, clock=clock)
+        def sign(key: str) -> tuple[MarkerSigner, MarkerSigner]:
+            made = partial(MarkerSigner, server=server, secret=key, ttl_s=ttl_s, clock=clock)
+            return made(), made(prefix=TAINT_PREFIX)
 
         self._server = server
         self._is_warned = False
         self._sign = sign
-        self._marker = sign(secret)
+        self._marker, self._taint_marker = sign(token_hex(32) if secret is None else secret)
         self._shared_secret = shared_secret if secret is None else None
         self._keys = Keys(server=server)
         self._own = OwnCookies(keys=self._keys, signers=cookie_signers, clock=clock)
@@ -119,6 +131,13 @@ class Ledger:
             tokens=Tokens(keys=self._keys, signers=cookie_signers, token=token),
             marker=lambda: self._marker,
             ttl_s=ttl_s,
+        )
+        self.taints = Taints(
+            self._store,
+            keys=self._keys,
+            ttl_s=ttl_s,
+            sign=lambda: self._taint_marker,
+            epoch=lambda: self.epoch,
         )
         self._ttl_s = ttl_s
         self._epoch = epoch
@@ -217,43 +236,15 @@ class Ledger:
         try:
             found = await self._lookup.find(named)
         except StoreTroubleError:
-            return state_without_store(self._lookup.without_store(named), named, epoch=self.epoch)
-        known = not found.own and self._own.has_seen(found.cookies)
-        state = state_of(found, named, epoch=self.epoch, ttl_s=self._ttl_s, may_be_known=known)
+            found = self._lookup.without_store(named)
+            state = state_without_store(found, named, epoch=self.epoch)
+        else:
+            known = not found.own and self._own.has_seen(found.cookies)
+            state = state_of(found, named, epoch=self.epoch, ttl_s=self._ttl_s, may_be_known=known)
         if not self._is_warned and isinstance(state, Lost) and state.reason == ELSEWHERE:
             self._is_warned = True
             warn_of_workers(self._server, self._store)
-        return state
-
-    async def taint(self, state: SessionState, taint: Taint) -> bool:
-        """Note a failure of an earlier call at a session, for its verify to settle.
-
-        Args:
-            state: What ``check`` said of the failed call's session.
-            taint: The failure.
-
-        Returns:
-            Whether it is noted. It is not where nothing tells the session's name, or where the
-            session ended or is known to another worker only.
-        """
-        name = getattr(state, "session_id", None)
-        if name is None:
-            return False
-        keys = (self._keys.session(name),)
-        if await self._store.taint(keys, taint=taint):
-            return True
-        if not isinstance(state, Live):
-            return False
-        # A bounded store forgot it, or could not be reached: what is known is kept all the same.
-        record = Record(name, self.epoch, Status.LIVE, taints=(taint,))
-        return record == await self._store.put(record, keys=keys, ttl_s=self._ttl_s, keep=_ANY)
-
-    async def clear(self, state: SessionState, call: str) -> None:
-        """Take back what ``taint`` noted of a call that has worked since."""
-        known = isinstance(state, Live | Lost)
-        if known and any(taint.call == call for taint in state.taints):
-            keys = (self._keys.session(state.session_id or ""),)
-            await self._store.clear(keys, call=call)
+        return self.taints.beside(state, found.cookies)
 
     async def _note(
         self,
@@ -268,6 +259,8 @@ class Ledger:
         binding, names, keys = read_seed(self._own, named.headers, reply_headers, session_id=name)
         if named.rollout_id:
             keys.append(self._keys.rollout(named.rollout_id))
+        if status is Status.LIVE:
+            self.taints.seeded(name)
         bound = binding is not Binding.NONE or bool(names)
         record = Record(name, self.epoch, status, failure, bound)
         await self._store.put(
@@ -281,7 +274,8 @@ class Ledger:
             return
         key = await self._shared_secret()
         if key is not None:
-            self._marker, self._shared_secret = self._sign(key), None
+            self._marker, self._taint_marker = self._sign(key)
+            self._shared_secret = None
 
     async def _named_by(self, named: Named) -> str | None:
         """The session that a request's cookies lead to."""

@@ -19,6 +19,9 @@ from truezero.kinds import slug
 from truezero.sessions.signing import ClockedSigner
 
 COOKIE_PREFIX: Final = "truezero_session_"
+TAINT_PREFIX: Final = "truezero_taint_"
+OUR_PREFIXES: Final = (COOKIE_PREFIX, TAINT_PREFIX)
+"""What the names of our cookies begin with."""
 MAX_MARKER: Final = 4_096
 """Longest marker that is looked at, in characters: the longest cookie that browsers keep."""
 
@@ -86,6 +89,7 @@ class MarkerSigner:
             what it forks, can read its markers.
         ttl_s: The cookie's Max-Age, in seconds, above 0.
         clock: Seconds since 1970.
+        prefix: What the cookie's name begins with: a cookie of another prefix reads as none.
 
     Raises:
         ConfigurationError: A secret that is empty or no text, or ``ttl_s`` not above 0.
@@ -98,6 +102,7 @@ class MarkerSigner:
         secret: str | None,
         ttl_s: float,
         clock: Callable[[], float] = time.time,
+        prefix: str = COOKIE_PREFIX,
     ) -> None:
         """Take the key, or make one."""
         if secret is not None and not secret:
@@ -109,7 +114,7 @@ class MarkerSigner:
         if not ttl_s > 0:
             where = "ttl_s"
             raise ConfigurationError(where, f"must be above 0 seconds, not {ttl_s}")
-        self.cookie_name = _cookie_name(server)
+        self.cookie_name = _cookie_name(server, prefix)
         self._clock = clock
         key = secrets.token_hex(32) if secret is None else secret
         self._signer = ClockedSigner(key, salt="truezero.sessions.marker", clock=clock)
@@ -143,10 +148,10 @@ def _has_surrogates(text: str) -> bool:
     return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _cookie_name(server: str) -> str:
+def _cookie_name(server: str, prefix: str) -> str:
     """Name the cookie by the server's slug; by a digest too, where the slug is another word."""
     name = slug(server)
     if name == server:
-        return COOKIE_PREFIX + name
+        return prefix + name
     digest = hashlib.blake2b(server.encode("utf-8", "backslashreplace"), digest_size=4)
-    return f"{COOKIE_PREFIX}{name}_{digest.hexdigest()}"
+    return f"{prefix}{name}_{digest.hexdigest()}"

@@ -17,7 +17,7 @@ from itsdangerous import BadSignature
 
 from truezero.sessions.cookies import Headers, read_set_cookies
 from truezero.sessions.keys import Keys
-from truezero.sessions.marker import COOKIE_PREFIX, Binding
+from truezero.sessions.marker import OUR_PREFIXES, Binding
 from truezero.sessions.signing import ClockedSigner
 
 CookieSigner: TypeAlias = tuple[str, str, int | None]
@@ -96,7 +96,7 @@ class OwnCookies:
         for name, value in cookies.items():
             if tried == MAX_TRIED:
                 return
-            if name not in self._signers and not name.startswith(COOKIE_PREFIX):
+            if name not in self._signers and not name.startswith(OUR_PREFIXES):
                 tried += 1
                 if not self.is_shared(name):
                     yield self._keys.cookie(name, value)
@@ -142,7 +142,7 @@ class OwnCookies:
                 cookie = self._verified(name, value)
                 if cookie is not None:
                     signed[name] = cookie._replace(everywhere=everywhere)
-            elif not name.startswith(COOKIE_PREFIX) and len(opaque) < MAX_OPAQUE:
+            elif not name.startswith(OUR_PREFIXES) and len(opaque) < MAX_OPAQUE:
                 key = self._keys.cookie(name, value)
                 opaque[name] = OwnCookie(name, Binding.NONE, key, everywhere and not brief)
         return [*signed.values(), *opaque.values()]

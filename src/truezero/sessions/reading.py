@@ -59,10 +59,12 @@ def state_of(
 def state_without_store(found: Found, named: Named, *, epoch: str) -> SessionState:
     """Say what a request proves by itself: who seeded the session that its marker names."""
     marker = found.marker
-    if marker is None or named.session_id or marker.epoch == epoch:
+    if marker is None or named.session_id:
         return _STORE_DOWN
     if found.own and carries_state(found):
         return Live(marker.session_id)
+    if marker.epoch == epoch:
+        return Unproven(store_down=True, session_id=marker.session_id)
     return Lost(states.ELSEWHERE, marker.session_id)
 
 

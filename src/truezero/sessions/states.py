@@ -55,9 +55,13 @@ class Unproven:
 
     Attributes:
         store_down: Whether it is the store that gave no answer.
+        session_id: The session, as its marker names it: this process seeded it, or tried to.
+        taints: What is known to have failed since.
     """
 
     store_down: bool = False
+    session_id: str | None = None
+    taints: tuple[Taint, ...] = ()
 
 
 @final

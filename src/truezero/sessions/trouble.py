@@ -13,6 +13,7 @@ from typing import Final, TypeVar, final
 
 import anyio
 
+from truezero.errors import ConfigurationError
 from truezero.redact import type_name
 from truezero.sessions.cells import Cell, CellStore
 from truezero.sessions.memory import MemoryStore
@@ -106,12 +107,15 @@ class StoreLine:
         self._next_warning = now + WARNING_INTERVAL_S
         # A log handler of somebody else's may raise anything, and no call may fail by it.
         with suppress(Exception):
+            # Our own words hold no secret; a client's may.
+            said = f": {error}" if isinstance(error, ConfigurationError) else ""
             _log.warning(
-                "%s: the session store failed at %s with %s (%d so far); "
+                "%s: the session store failed at %s with %s%s (%d so far); "
                 "sessions that only it knows stay unproven",
                 self._server,
                 step,
                 type_name(error),
+                said,
                 self._errors,
             )
 
