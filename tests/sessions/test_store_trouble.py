@@ -102,7 +102,7 @@ async def test_a_store_in_trouble_breaks_no_call_and_masks_nothing(trouble):
         assert isinstance(state, Unproven)
         assert state.store_down
     state = await ledger.check(request_headers=[], session_id="unknown")
-    assert state == Unproven(store_down=True)
+    assert state == Unproven(store_down=True, session_id="unknown")
     assert await ledger.check(request_headers=[]) == NeverSeeded()
     await ledger.closed(request_headers=[(b"cookie", b"sid=1")], session_id=None)
 
@@ -183,7 +183,7 @@ async def test_a_log_handler_that_fails_breaks_no_call():
     try:
         ledger = make_ledger(FarStore(ConnectionError("down")))
         assert await ledger.check(request_headers=[], session_id="mine") == Unproven(
-            store_down=True
+            store_down=True, session_id="mine"
         )
     finally:
         logging.getLogger("truezero").removeHandler(handler)
@@ -205,7 +205,9 @@ async def test_a_store_that_does_not_say_where_it_is_is_guarded():
             raise ConnectionError
 
     ledger = make_ledger(Silent())
-    assert await ledger.check(request_headers=[], session_id="mine") == Unproven(store_down=True)
+    assert await ledger.check(request_headers=[], session_id="mine") == Unproven(
+        store_down=True, session_id="mine"
+    )
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan")])
@@ -337,9 +339,34 @@ async def test_a_marker_of_another_worker_proves_a_loss_without_the_store():
     store.trouble = ConnectionError("down")
     request = [(b"cookie", marker), (b"cookie", OWN)]
     assert await second.check(request_headers=request) == Lost(states.ELSEWHERE, "mine")
-    assert await first.check(request_headers=request) == Unproven(store_down=True, session_id="mine")
-    named = await second.check(request_headers=request, session_id="mine")
-    assert named == Unproven(store_down=True)
+    assert await first.check(request_headers=request) == Unproven(
+        store_down=True, session_id="mine"
+    )
+    assert await second.check(request_headers=request, session_id="mine") == Lost(
+        states.ELSEWHERE, "mine"
+    )
+    named = await second.check(request_headers=request, session_id="another")
+    assert named == Unproven(store_down=True, session_id="another")
+
+
+async def test_what_the_client_carries_counts_without_the_store():
+    """A call that went elsewhere is told by the client's cookie, by whatever names the session."""
+    store = FarStore()
+    first, second = make_ledger(store, epoch="1"), make_ledger(store, epoch="2")
+    marker = await seed(first, "mine")
+    lost = await second.check(request_headers=[(b"cookie", marker)])
+    carried = second.taints.carried(lost)[1].split(b";")[0]
+    for trouble in (None, ConnectionError("down")):
+        store.trouble = trouble
+        for cookies in ([marker, carried], [carried]):
+            headers = [(b"cookie", b"; ".join(cookies))]
+            state = await first.check(request_headers=headers, session_id="mine")
+            assert [taint.lasting for taint in state.taints] == [True]
+        headers = [(b"cookie", carried)]
+        other = await first.check(request_headers=headers, session_id="another")
+        assert getattr(other, "taints", ()) == ()
+    assert first.taints.dropped([(b"cookie", carried)]) is not None
+    assert first.taints.dropped([(b"cookie", marker)]) is None
 
 
 async def test_workers_agree_on_a_key_through_their_store():

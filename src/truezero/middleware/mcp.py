@@ -109,7 +109,9 @@ class McpWatcher(SessionMarker):
         await self.look_up()
         route = self._tools.get(tool)
         call = tool[:CALL_LIMIT]
-        if route is not None and await self.went_elsewhere(route.endpoint, route.route, call=call):
+        if route is not None and await self.went_elsewhere(
+            route.endpoint, route.route, call=call, failed=result.is_error
+        ):
             return
         if not result.is_error:
             await self.worked(call=call)

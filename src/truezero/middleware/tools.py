@@ -65,13 +65,18 @@ class SessionMarker(CallSettler):
                 )
             )
 
-    async def went_elsewhere(self, endpoint: object, route: object, *, call: str) -> bool:
+    async def went_elsewhere(
+        self, endpoint: object, route: object, *, call: str, failed: bool
+    ) -> bool:
         """Mark a session whose call was answered by a process that has not got its state.
 
-        A later success cannot make that good: what the call did, it did to another state.
+        A later success cannot make that good: what the call did, it did to another state. A call
+        that worked and cannot read the session did the same as anywhere.
         """
         state = self.state
-        if not (self.guard.stateful and isinstance(state, Lost) and reads_session(endpoint, route)):
+        if not (self.guard.stateful and isinstance(state, Lost)):
+            return False
+        if not failed and not reads_session(endpoint, route):
             return False
         reason = f"a tool call went elsewhere: {state.reason}"
         failure = self.failure(FailureKind.SESSION_LOST, reason, source=Source.SESSION)
@@ -89,6 +94,8 @@ class SessionMarker(CallSettler):
     ) -> None:
         """Mark the session with a failure, unless it is the model's own."""
         self.has_failed = True
+        # What a call did not do to a session that was lost, a later one does not do for it.
+        lasting = lasting or failure.kind == FailureKind.SESSION_LOST
         self.guard.settler.tainted(failure, facts=self.facts, exception=exc)
         if failure.fault is not Fault.POLICY:
             self.guard.may_be_tainted = True
@@ -163,9 +170,11 @@ class ToolWatcher(SessionMarker):
         """Note how the call ended, by its status and by what its handler raised."""
         await self._name_session()
         raised, seen = self.raised(), self.call.exception or self.call.handled
-        if await self.went_elsewhere(self.route.endpoint, self.route.route, call=self.name):
-            return
         broke = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE
+        if await self.went_elsewhere(
+            self.route.endpoint, self.route.route, call=self.name, failed=broke
+        ):
+            return
         if seen is not None and raised is None:  # the owner calls this exception the model's own
             self.guard.settler.passed(facts=self.facts)
         elif broke and (raised is None or isinstance(raised, HTTPException)):

@@ -21,7 +21,6 @@ from truezero.sessions.store import Record, Status
 
 _NEVER_SEEDED: Final = NeverSeeded()
 _UNPROVEN: Final = Unproven()
-_STORE_DOWN: Final = Unproven(store_down=True)
 _CARRIED: Final = Live(None)
 _ENDED: Final = frozenset({Status.SEED_FAILED, Status.CLOSED})
 
@@ -59,8 +58,9 @@ def state_of(
 def state_without_store(found: Found, named: Named, *, epoch: str) -> SessionState:
     """Say what a request proves by itself: who seeded the session that its marker names."""
     marker = found.marker
-    if marker is None or named.session_id:
-        return _STORE_DOWN
+    name = bounded_id(named.session_id) if named.session_id else None
+    if marker is None or name not in {None, marker.session_id}:
+        return Unproven(store_down=True, session_id=name)
     if found.own and carries_state(found):
         return Live(marker.session_id)
     if marker.epoch == epoch:
