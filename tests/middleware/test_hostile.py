@@ -594,7 +594,7 @@ async def test_a_request_of_the_app_to_itself_is_a_call_of_its_own():
     assert crashed.json["failure_reason"] == "KeyError: 'outer'"
 
 
-@pytest.mark.parametrize("use", ["test", "compare", "dependency", "unused"])
+@pytest.mark.parametrize("use", ["test", "compare", "dependency"])
 def test_a_verify_that_grades_by_its_session_needs_it(use):
     """A session that is tested for, compared, or read by a dependency is used."""
 
@@ -619,13 +619,13 @@ def test_a_verify_that_grades_by_its_session_needs_it(use):
         states.pop(request.session["id"], None)
         return {"reward": env}
 
-    async def unused(request: Request, body: VerifyRequest) -> dict[str, float]:
+    async def seed(request: Request, body: VerifyRequest) -> dict[str, float]:
         return {"reward": 1.0}
 
     states: dict[str, int] = {}
     app = FastAPI()
-    handlers = {"test": test, "compare": compare, "dependency": dependency, "unused": unused}
-    app.post("/seed_session")(unused)
+    handlers = {"test": test, "compare": compare, "dependency": dependency}
+    app.post("/seed_session")(seed)
     app.post("/verify")(handlers[use])
     assert wrap(app, server="unit")._guard.stateful is True
 

@@ -18,6 +18,8 @@ from truezero.sessions import CookieSigner
 
 _SEED: Final = "seed_session"
 _NAMES_SESSION: Final = frozenset({"resources_session_id"})
+_GRADES_REFERENCE: Final = "is_verifying_golden_patch"
+"""The config by which NeMo Gym's sandbox servers grade a row's own solution, without a session."""
 
 
 def reads_session(endpoint: object, route: object) -> bool:
@@ -37,12 +39,17 @@ def keeps_state(routes: Iterable[GuardedRoute], default_seeds: frozenset[str]) -
     """Whether a verify of this app depends on what a seed left in the process.
 
     It does where a seed handler is a server's own, not its framework's no-op, and a verify
-    handler can read the session at all and does more with it than to drop it. Where the app
-    does not show its handlers nothing is assumed.
+    handler can read the session at all and its answer can depend on it. Where the app does not
+    show its handlers nothing is assumed.
+
+    State that a verify finds by a name of the server's own making in its body (``env_id``) is
+    not meant: no session leads to it, so none can be known to be lost.
     """
     known = [route for route in routes if route.endpoint is not None]
     graded = [route for route in known if route.boundary is Boundary.VERIFY]
     servers = [server for route in graded if (server := _server(route.endpoint)) is not None]
+    if any(_grades_reference(server) for server in servers):
+        return False
     own_seed = any(
         _seed_name(route.endpoint, servers) not in default_seeds
         for route in known
@@ -82,6 +89,10 @@ def _server(endpoint: object) -> object:
     """The server object whose method a handler is, behind ``functools.wraps``."""
     plain = inspect.unwrap(endpoint) if callable(endpoint) else endpoint
     return getattr(plain, "__self__", None)
+
+
+def _grades_reference(server: object) -> bool:
+    return getattr(getattr(server, "config", None), _GRADES_REFERENCE, False) is True
 
 
 def _seed_name(seed: object, servers: Iterable[object]) -> str:
