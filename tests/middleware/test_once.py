@@ -27,7 +27,8 @@ class Grader:
     def app(self) -> FastAPI:
         app = FastAPI()
 
-        @app.post("/ng-rollout/{rollout_id}/verify")  # as NeMo Gym's own middleware takes it off
+        # As NeMo Gym's own middleware takes it off.
+        @app.post("/ng-rollout/{rollout_id}/verify")  # noqa: FAST003
         @app.post("/verify")
         async def verify(body: dict[str, Any]) -> dict[str, Any]:
             self.count += 1
@@ -226,6 +227,6 @@ async def test_a_run_that_numbers_its_rollouts_anew_gets_no_old_answers():
         seeded = await ask(once, "/seed_session", {})
         cookie = (seeded.header(b"set-cookie") or b"").split(b";")[0]
         headers = [(b"content-type", b"application/json"), (b"cookie", cookie)]
-        for _ in range(2):
-            rewards.append((await ask(once, "/verify", NAMED, headers=headers)).json["reward"])
+        replies = [await ask(once, "/verify", NAMED, headers=headers) for _ in range(2)]
+        rewards += [reply.json["reward"] for reply in replies]
     assert rewards == [1.0, 1.0, 2.0, 2.0]

@@ -111,8 +111,6 @@ async def episode(http, *troubles, body=WRONG, tool="/search"):
         ("typed", "provider_unavailable"),
         ("upstream", "provider_unavailable"),
         ("key", "provider_unavailable"),
-        ("bug", "tools:tool_error"),
-        ("clock", "tools:tool_error"),
         ("gone", "provider_unavailable"),
         ("busy", "provider_quota_exhausted"),
         ("answered", "provider_unavailable"),
@@ -127,9 +125,12 @@ async def test_a_zero_after_a_failed_tool_call_is_no_zero(trouble, kind):
         assert "mask_sample" not in await episode(http), "the next episode has no taint"
 
 
-@pytest.mark.parametrize("trouble", ["refused", "asked_badly", "model", "none"])
+@pytest.mark.parametrize("trouble", ["bug", "clock", "refused", "asked_badly", "model", "none"])
 async def test_the_models_own_bad_call_voids_nothing(trouble):
-    """A 400, a provider that refuses what was asked, and a declared policy error are no outage."""
+    """A 400, a provider that refuses what was asked, and a declared policy error are no outage.
+
+    Neither is an exception that nobody knows: as often as not the model's own call brought it on.
+    """
     app = wrap(tool_server(), server="tools", policy_errors=[f"{__name__}.ModelError"])
     async with client(app) as http:
         got = await episode(http, trouble)
@@ -161,12 +162,13 @@ async def test_a_tool_that_works_again_clears_its_taint():
 
 async def test_the_policy_decides_what_a_kind_voids():
     """A kind whose action at the tool boundary is ``score`` voids nothing, and is noted."""
-    app = wrap(tool_server(), server="tools", policy={"tool": {"tool_error": "score"}})
+    policy = {"tool": {"tool_error": "mask", "transport_unreachable": "score"}}
+    app = wrap(tool_server(), server="tools", policy=policy)
     async with client(app) as http:
-        assert await episode(http, "bug") == {**WRONG, "reward": 0.0}
+        assert await episode(http, "unreachable") == {**WRONG, "reward": 0.0}
         assert coverage(app).degraded == 1
-        got = await episode(http, "bug", "unreachable")
-    assert got["failure_kind"] == "transport_unreachable"
+        got = await episode(http, "unreachable", "clock")
+    assert got["failure_kind"] == "tools:tool_error"
 
 
 async def test_a_kind_to_be_retried_is_retryable_at_its_verify():

@@ -44,7 +44,7 @@ DESIGN = {
     "cancelled": (R, R, R, R),
     "persistence_failed": (R, R, R, R),
     "request_conflict": (M, M, M, M),
-    "tool_error": (M, M, M, M),
+    "tool_error": (M, M, S, M),
     "cohort_incomplete": (M, M, M, M),
     "body_too_large": (M, M, M, M),
     "body_encoded": (M, M, M, M),

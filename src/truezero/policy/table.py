@@ -261,6 +261,9 @@ def _defaults_of(boundary: Boundary) -> Mapping[str, Action]:
     if boundary is Boundary.CLOSE:
         # A session that is gone has nothing left to release: its close is done.
         rows |= {FailureKind.SESSION_LOST: Action.SCORE, FailureKind.SESSION_EXPIRED: Action.SCORE}
+    if boundary is Boundary.TOOL:
+        # On real servers it is as often the model's own bad call: only an operator can tell.
+        rows |= {FailureKind.TOOL_ERROR: Action.SCORE}
     possible = CARRIED_OUT[boundary]
     return {kind: action if action in possible else Action.MASK for kind, action in rows.items()}
 
