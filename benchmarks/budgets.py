@@ -46,9 +46,11 @@ SUCCESS_HISTOGRAM_RECORDS: Final = 1
 SUCCESS_COUNTER_ADDS: Final = 1
 """Telemetry calls of one good verify."""
 
-LEDGER_US: Final = 2.0
+LEDGER_US: Final = {"memory": 2.0, "sqlite": 60.0, "redis": 100.0}
 LEDGER_FLAT: Final = 2.0
-"""One look into the memory ledger, and its worst ratio between 10^2 and 10^6 sessions.
+LEDGER_SESSION_BYTES: Final = 512
+"""One look into a ledger's store, its worst ratio between 10^2 and 10^6 sessions, and what a
+session in memory holds: a million of them 512 MB.
 
-Caches of the processor forget what the store does not, so "flat" leaves them a factor of two.
+SQLite's is work in its own thread, beside the event loop; the others' is work on the loop. Caches of the processor forget what the store does not, so "flat" leaves them a factor of two.
 """

@@ -98,24 +98,11 @@ class Coverage:
 
     def as_dict(self) -> dict[str, JsonValue]:
         """All counts and shares as plain JSON values, in a fixed order."""
+        first: tuple[str, ...] = ("seen", "scored", "degraded", "masked", "retryable", "spoken")
+        then = ("passed", "cancelled", "failed", "lost", "share_failed", "replayed", "repeated")
+        last = ("tainted", "background_errors", "seeds", "seeded")
         return {
-            "seen": self.seen,
-            "scored": self.scored,
-            "degraded": self.degraded,
-            "masked": self.masked,
-            "retryable": self.retryable,
-            "spoken": self.spoken,
-            "passed": self.passed,
-            "cancelled": self.cancelled,
-            "failed": self.failed,
-            "lost": self.lost,
-            "share_failed": self.share_failed,
-            "replayed": self.replayed,
-            "repeated": self.repeated,
-            "tainted": self.tainted,
-            "background_errors": self.background_errors,
-            "seeds": self.seeds,
-            "seeded": self.seeded,
+            **{name: getattr(self, name) for name in (*first, *then, *last)},
             "by_outcome": {ending: dict(kinds) for ending, kinds in self.by_outcome.items()},
             "by_kind": dict(self.by_kind),
             "by_boundary": {name: dict(kinds) for name, kinds in self.by_boundary.items()},

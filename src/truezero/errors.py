@@ -6,6 +6,7 @@
 
     TruezeroError
     ├── ConfigurationError            (also a ValueError) a mistake found at start
+    ├── SessionConflictError          a seed that contradicts an earlier one: the caller's mistake
     └── FailureError                  a failure that the model did not cause
         ├── JudgeError                judge_failed
         │   └── JudgeUnparseableError judge_unparseable
@@ -18,6 +19,7 @@
         ├── TransportError            transport_unreachable
         └── SessionError              session_lost
             ├── SessionLostError      session_lost
+            ├── SessionClosedError    session_lost
             └── SessionExpiredError   session_expired
 
 A ``FailureError`` keeps its evidence as attributes, survives pickling and copying, and never
@@ -53,6 +55,14 @@ class ConfigurationError(TruezeroError, ValueError):
     def __str__(self) -> str:
         """``where: problem``."""
         return f"{self.where}: {self.problem}"
+
+
+class SessionConflictError(TruezeroError):
+    """Raised when a session was seeded with another payload: answer 409.
+
+    The caller made the mistake and the session stands, so this is no failure: it has no kind, and
+    nothing is masked for it.
+    """
 
 
 class FailureError(TruezeroError):
@@ -207,6 +217,10 @@ class SessionError(FailureError):
 
 class SessionLostError(SessionError):
     """Raised when a session was seeded and its state is gone."""
+
+
+class SessionClosedError(SessionError):
+    """Raised when a session was closed before this call."""
 
 
 class SessionExpiredError(SessionError):

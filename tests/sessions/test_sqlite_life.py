@@ -79,7 +79,7 @@ async def test_a_thread_that_is_stopped_more_than_once_ends(tmp_path):
     file = SqliteFile(tmp_path / "s.db")
     go_on = threading.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(file.look, lambda cursor: go_on.wait())
+        group.start_soon(file.look, lambda _: go_on.wait())
         await anyio.wait_all_tasks_blocked()
         [thread] = threads(tmp_path)
         for _ in range(3):
@@ -115,7 +115,7 @@ def test_a_loop_that_ended_meanwhile_disturbs_nobody(tmp_path, kind):
 
     async def give_up():
         async with anyio.create_task_group() as group:
-            group.start_soon(file.look, lambda cursor: go_on.wait())
+            group.start_soon(file.look, lambda _: go_on.wait())
             await anyio.wait_all_tasks_blocked()
             group.cancel_scope.cancel()
 
@@ -178,3 +178,10 @@ def test_a_store_that_was_used_before_a_fork_works_on_both_sides(tmp_path):
 def test_forks_amid_calls_lose_none_of_them(tmp_path):
     """Calls that wait while the process forks go on in the parent, and in it only."""
     assert process("fork_amid", tmp_path / "s.db", "8", *QUIET) == "found all\n"
+
+
+def test_a_child_of_a_stuck_process_does_not_touch_the_file(tmp_path):
+    """A file that could not be closed before the fork is the parent's alone: the child is told."""
+    told, parent = process("fork_stuck", tmp_path / "s.db", "", *QUIET).splitlines()
+    assert told == "a parent process was stuck in the store's file when it forked this one"
+    assert parent == "parent goes on"

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import anyio
@@ -17,7 +17,7 @@ import sqlite_processes
 from sqlite_processes import keys, live
 
 from truezero.errors import ConfigurationError
-from truezero.sessions.sqlite import SqliteFile, SqliteLedgerStore
+from truezero.sessions.sqlite import SqliteFile, SqliteLedgerStore, opening
 from truezero.sessions.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION
 
 NOBODY = "65534"
@@ -31,7 +31,7 @@ def run(path, *statements):
 def refusal(path, **kwargs):
     with pytest.raises(ConfigurationError) as raised:
         SqliteFile(path, **kwargs).check()
-    assert raised.value.where == "path"
+    assert raised.value.where == "store"
     return raised.value.problem
 
 
@@ -178,6 +178,22 @@ async def test_a_path_that_went_bad_after_the_start_is_each_calls_error(tmp_path
     await store.put(live("a"), keys=keys("a"), ttl_s=60)
     assert await store.find(keys("a")) == live("a")
     await file.aclose()
+
+
+def test_a_file_that_another_worker_makes_meanwhile_is_no_other_programs(tmp_path, monkeypatch):
+    """Who looks at a new file sees it before or after another worker made its tables, not amid."""
+    path, look = tmp_path / "s.db", opening._number
+
+    def look_while_another_starts(connection, query):
+        found = look(connection, query)
+        monkeypatch.setattr(opening, "_number", look)
+        with suppress(ConfigurationError):  # it may have to wait
+            SqliteFile(path, busy_s=0.05).check()
+        return found
+
+    monkeypatch.setattr(opening, "_number", look_while_another_starts)
+    SqliteFile(path).check()
+    SqliteFile(path).check()
 
 
 async def test_workers_that_start_together_make_one_file(tmp_path):

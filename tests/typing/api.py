@@ -25,6 +25,8 @@ from truezero import (
     ProviderQuotaError,
     Retryable,
     Scored,
+    SessionClosedError,
+    SessionConflictError,
     SessionError,
     SessionExpiredError,
     SessionLostError,
@@ -107,7 +109,7 @@ async def grade(answer: str) -> float:
 def caught(error: TruezeroError) -> str:
     """The tree of exceptions."""
     match error:
-        case SessionExpiredError() | SessionError():
+        case SessionExpiredError() | SessionClosedError() | SessionError():
             return "session"
         case VerifierTimeoutError() | VerifierError():
             return "verifier"
@@ -117,7 +119,7 @@ def caught(error: TruezeroError) -> str:
             return error.kind
         case ConfigurationError():
             return error.where
-        case _:
+        case SessionConflictError() | _:
             return ""
 
 

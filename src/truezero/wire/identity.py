@@ -68,8 +68,9 @@ def read_identity(body: bytes) -> Identity:
 
 
 def _rollout_of(members: _Members) -> str | None:
-    if isinstance(members.episode_id, dict):
-        episode = cast("dict[str, object]", members.episode_id)
+    named: object = members.episode_id
+    if isinstance(named, dict):
+        episode = cast("dict[str, object]", named)
         return _qualified(episode.get("rollout_id"), episode.get("attempt"))
     if members.rollout_id is not None:
         return _qualified(members.rollout_id, members.attempt)

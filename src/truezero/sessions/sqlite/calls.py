@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: Copyright (c) 2026 The truezero authors
+# SPDX-License-Identifier: Apache-2.0
+"""A step on the file and the task that waits for it; knows nothing of SQL or of threads' lives.
+
+The one place where the file's thread reaches an event loop, of whatever kind.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from enum import Enum, auto
+from typing import Final, Protocol, TypeAlias, cast, final
+
+import anyio
+from anyio.lowlevel import current_token
+
+
+class Need(Enum):
+    """What a step says that only looked and must write after all."""
+
+    WRITE = auto()
+
+
+Step: TypeAlias = Callable[[sqlite3.Cursor], object]
+"""Reads or writes. It may be run again from the start, after all that it wrote was undone."""
+
+
+class _Post(Protocol):
+    """Runs a function soon, in an event loop, from any thread."""
+
+    def __call__(self, function: Callable[[list["Call"]], None], calls: list["Call"], /) -> object:
+        """Ask for it."""
+        ...
+
+
+_POSTS: Final = ("call_soon_threadsafe", "run_sync_soon")
+"""What asyncio and trio call it."""
+
+
+@final
+class Call:
+    """One step, in up to two parts, and what came of it.
+
+    Args:
+        look: A part that only reads; ``None``: there is none. If it answers ``Need.WRITE``, or is
+            not there, ``write`` is run.
+        write: A part that is run inside a transaction; ``None``: there is none.
+        deadline: The time of ``time.monotonic`` until which the step waits for a lock.
+        pages: How much it writes, roughly, in pages.
+
+    Attributes:
+        abandoned: Whether nobody waits any more; it need not be begun then.
+        result: What the part that was run last answered.
+        error: What it raised.
+        done: Set in the caller's event loop at the end.
+        loop: That event loop.
+    """
+
+    __slots__ = (
+        *("abandoned", "deadline", "error", "look", "pages", "result", "write"),
+        *("done", "loop"),
+    )
+
+    def __init__(
+        self, look: Step | None, write: Step | None, *, deadline: float, pages: int = 1
+    ) -> None:
+        """Note the event loop that runs now."""
+        self.look = look
+        self.write = write
+        self.deadline = deadline
+        self.pages = pages
+        self.abandoned = False
+        self.result: object = None
+        self.error: Exception | None = None
+        self.done = anyio.Event()
+        token: object = current_token()
+        # anyio wraps the loop's own object since its version 4.11.
+        self.loop: object = getattr(token, "native_token", token)
+
+    async def outcome(self) -> object:
+        """Wait for the result, or raise the error; a cancelled wait abandons the step."""
+        try:
+            await self.done.wait()
+        finally:
+            self.abandoned = True
+        error = self.error
+        if error is not None:
+            # Else the error, its traceback and this call would keep each other alive.
+            self.error = None
+            raise error
+        return self.result
+
+    @staticmethod
+    def finish(calls: Iterable["Call"]) -> None:
+        """Wake the tasks that wait for these, each loop once; from any thread."""
+        loops: dict[object, list[Call]] = {}
+        for call in calls:
+            loops.setdefault(call.loop, []).append(call)
+        for loop, done in loops.items():
+            # A loop that was closed has nobody left to wake.
+            with suppress(RuntimeError):
+                _post_of(loop)(_wake, done)
+
+
+def _post_of(loop: object) -> _Post:
+    for name in _POSTS:
+        post: object = getattr(loop, name, None)
+        if post is not None:
+            return cast("_Post", post)
+    raise TypeError(type(loop).__qualname__)
+
+
+def _wake(calls: list[Call]) -> None:
+    for call in calls:
+        call.done.set()
