@@ -62,6 +62,14 @@ async def answer(
         tool = ToolWatcher(guard, route, call, scope=scope, receive=receive, send=send)
         await tool.watch(app)
     else:
+        if rollout_id and route.boundary is Boundary.VERIFY and guard.once is None:
+            _note_repetition(guard, facts, rollout_id)
         kind = GradedResponder if route.boundary in GRADED else EpisodeResponder
         responder = kind(guard, route, call, scope=scope, receive=receive, send=send)
         await responder.respond(app)
+
+
+def _note_repetition(guard: Guard, facts: CallFacts, rollout_id: str) -> None:
+    """Show that a rollout's attempt is verified again, where nothing keeps it from that."""
+    if guard.recent.note(facts.route, rollout_id):
+        guard.settler.repeated(facts=facts)

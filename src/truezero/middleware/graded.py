@@ -12,6 +12,7 @@ from truezero.classify import classify_exception
 from truezero.errors import FailureError
 from truezero.kinds import Boundary, FailureKind, Fault, Source
 from truezero.middleware.bodies import RefusedError
+from truezero.middleware.once import Once
 from truezero.middleware.responder import Responder
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.redact import clean_reason
@@ -50,8 +51,12 @@ class GradedResponder(Responder):
             return None
         if guard.echoes:
             self.body = asked.body
-        state = await self._session(asked.body)
-        if await self._is_answered(asked.body):
+        matters = guard.stateful or guard.may_be_tainted
+        state: SessionState | None = None
+        # A run seeds its own session; elsewhere one can be noted if there is a cookie.
+        if self.route.boundary is Boundary.VERIFY and (matters or self.headers.cookie):
+            state = await self._session(asked.body, matters=matters)
+        if guard.once is not None and await self._is_answered(guard.once, asked.body):
             return None
         failure = self._void_before(asked.agent_failure) or self._session_failure(state)
         if failure is not None:
@@ -88,14 +93,9 @@ class GradedResponder(Responder):
         handled = isinstance(raised, HTTPException) or self.call.handled is not None
         return handled and status >= HTTPStatus.BAD_REQUEST
 
-    async def _is_answered(self, body: bytes) -> bool:
+    async def _is_answered(self, once: Once, body: bytes) -> bool:
         """Whether another delivery of the same verify answers, or has answered, this one."""
-        once, facts = self.guard.once, self.facts
-        if once is None:
-            known = facts.rollout_id and self.guard.recent.note(self.route.path, facts.rollout_id)
-            if known:
-                self.guard.settler.repeated(facts=facts)
-            return False
+        facts = self.facts
         named = read_identity(body)
         facts.rollout_id = facts.rollout_id or named.rollout_id
         named = named._replace(rollout_id=facts.rollout_id)
@@ -135,14 +135,9 @@ class GradedResponder(Responder):
         kind = FailureKind.AGENT_RUN_ERROR
         return self.failure(kind, f"the agent's run failed: {said}{code}", source=Source.REQUEST)
 
-    async def _session(self, body: bytes) -> SessionState | None:
+    async def _session(self, body: bytes, *, matters: bool) -> SessionState:
         """What is known of the session; names in the body are looked for only where they matter."""
         guard, headers = self.guard, self.scope["headers"]
-        if self.route.boundary is not Boundary.VERIFY:
-            return None  # a run seeds its own session
-        matters = guard.stateful or guard.may_be_tainted
-        if not matters and not self.headers.cookie:
-            return None  # a session could only be noted, and there is none to note
         rollout_id = self.facts.rollout_id
         state = await guard.ledger.check(request_headers=headers, rollout_id=rollout_id)
         if matters and not isinstance(state, Live):
