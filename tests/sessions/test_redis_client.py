@@ -166,9 +166,10 @@ def test_a_loop_that_ended_without_closing_is_left_behind():
             return await store.find((key(0),))
 
         assert [asyncio.run(use(n)) for n in range(5)] == [live(0)] * 5
-        asyncio.run(client.aclose())
         gc.collect()
         assert server.admin().info("clients")["connected_clients"] <= 3
+        asyncio.run(client.aclose())
+        gc.collect()
 
 
 def test_loops_of_several_threads_use_one_client_at_once():

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters, replicas and Sentinels, all of them real processes."""
 
+import socket
 from contextlib import ExitStack, suppress
 from uuid import uuid4
 
@@ -179,6 +180,43 @@ async def test_a_fail_over_behind_one_address_is_followed(start):
             await store.put(live(2), keys=(key(2),), ttl_s=TTL_S)
         replica.admin().replicaof("NO", "ONE")
         await do_all(client)
+
+
+async def test_a_demoted_primary_is_left_for_the_new_one(start):
+    """Where an address leads elsewhere by now, connections to what is a replica now are given up."""
+    old, new = start(), start()
+    async with Between(old).standing() as between, connected(between.url) as client:
+        store = RedisLedgerStore(client)
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(store.find, (key(1),))
+        between.server = new
+        old.admin().replicaof("127.0.0.1", free_port())
+        assert await store.put(live(2), keys=(key(2),), ttl_s=TTL_S) == live(2)
+        found = []
+
+        async def find():
+            found.append(await store.find((key(2),)))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(find)
+        assert found == [live(2)] * 4
+
+
+async def test_a_node_that_swallows_connections_is_passed_over(cluster):
+    """A host that answers nothing takes a share of a call's time, not all of it."""
+    (node,) = await cluster(1)
+    with socket.socket() as hole, ExitStack() as fillers:
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(0)
+        for _ in range(4):
+            filler = fillers.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(hole.getsockname())
+        hosts = f"127.0.0.1:{hole.getsockname()[1]},127.0.0.1:{node.port}"
+        async with connected(f"redis+cluster://{hosts}", timeout_s=2.0) as client:
+            await do_all(client)
 
 
 async def test_sentinels_lead_to_the_primary(start):

@@ -22,7 +22,7 @@ from truezero.kinds import Source, Stage
 from truezero.outcomes import Failure
 from truezero.sessions import Record, Status
 from truezero.sessions.cells import Cell
-from truezero.sessions.redis_store import RedisCells, RedisLedgerStore
+from truezero.sessions.redis_store import RedisCells, RedisLedgerStore, UnreadableError
 from truezero.sessions.store import Taint
 
 pytestmark = pytest.mark.parametrize("anyio_backend", LOOPS)
@@ -253,6 +253,20 @@ async def test_a_call_is_sent_twice_at_most():
         assert await store.find((key(1),)) is None
 
 
+async def test_connections_that_fell_silent_cost_one_call_only():
+    """Where a firewall forgot idle connections, one call runs out of time and the next is served."""
+    async with (
+        Between(shared()).standing() as between,
+        connected(between.url, timeout_s=0.5) as client,
+    ):
+        store = RedisLedgerStore(client)
+        await together(4, lambda n: store.put(live(n), keys=(key(n),), ttl_s=TTL_S))
+        between.deaf = between.connections
+        with pytest.raises(TimeoutError):
+            await store.find((key(1),))
+        assert await together(4, lambda n: store.find((key(n),))) == [live(n) for n in range(4)]
+
+
 async def test_a_server_that_forgot_its_scripts_learns_them_again():
     """A script that the server does not know is sent whole."""
     async with connected(shared().url) as client:
@@ -290,11 +304,44 @@ async def test_a_reply_that_is_no_protocol_is_trouble():
         assert await store.find((key(1),)) == live(1)
 
 
+async def test_a_reply_of_another_shape_is_trouble():
+    """What no script of ours answers is no answer."""
+    async with Between(shared()).standing() as between, connected(between.url) as client:
+        store, cells = RedisLedgerStore(client), RedisCells(client)
+        await store.find((key(1),))
+        for forged in (b":5\r\n", b"*1\r\n:7\r\n", b"$1\r\nl\r\n"):
+            for call in (
+                lambda: store.find((key(1),)),
+                lambda: cells.read(key(1)),
+                lambda: cells.swap(key(1), cell(), expected=None, ttl_s=TTL_S),
+            ):
+                between.forged = forged
+                with pytest.raises(UnreadableError):
+                    await call()
+
+
+async def test_a_refusal_reaches_also_who_waited_for_a_connection(server):
+    """A refusal is told to each caller, and sends no call twice."""
+    async with connected(server.url, max_connections=1) as client:
+        store = RedisLedgerStore(client)
+        await store.put(live(1), keys=(key(1),), ttl_s=TTL_S)
+        server.admin().lpush(client.prefix + b"s:" + key(2), "a list")
+        calls = server.admin().info("commandstats")["cmdstat_evalsha"]["calls"]
+
+        async def is_refused(_):
+            with pytest.raises(ResponseError, match="WRONGTYPE"):
+                await store.find((key(2),))
+
+        await together(4, is_refused)
+        assert server.admin().info("commandstats")["cmdstat_evalsha"]["calls"] <= calls + 5
+
+
 async def test_a_full_server_refuses_writes_and_takes_them_again(server):
     """Without memory whatever adds something raises and changes nothing; the rest goes on."""
     async with connected(server.url) as client:
         store, cells = RedisLedgerStore(client), RedisCells(client)
         first = cell(b"1")
+        await store.put(live(0), keys=(key(0),), ttl_s=TTL_S)
         await store.put(live(1), keys=(key(1), *map(key, range(3, 18))), ttl_s=TTL_S)
         await cells.swap(key(1), first, expected=None, ttl_s=TTL_S)
         server.admin().config_set("maxmemory-policy", "noeviction")
@@ -311,7 +358,8 @@ async def test_a_full_server_refuses_writes_and_takes_them_again(server):
             with pytest.raises(RedisError, match=r"OOM|maxmemory"):
                 await write()
         assert server.admin().dbsize() == before
-        assert await store.find((key(17),), renew_s=2 * TTL_S) == live(1)
+        for n, name in ((0, key(0)), (1, key(17))):
+            assert await store.find((name,), renew_s=2 * TTL_S) == live(n)
         assert await store.find((key(2),)) is None
         assert await cells.read(key(1)) == first
         removed = await cells.swap(key(1), None, expected=first.token, ttl_s=TTL_S)

@@ -32,7 +32,7 @@ class Wire:
     Attributes:
         calls: How often it was asked.
         fault: What happens to a call: its number in, and one of ``""`` (it works), ``"raise"``,
-            ``"late"`` (it works and raises), ``"hang"`` out.
+            ``"late"`` (it works and raises), ``"hang"``, ``"stuck"`` (it works and hangs) out.
     """
 
     in_process = False
@@ -56,6 +56,8 @@ class Wire:
         if fault == "hang":
             await anyio.sleep_forever()
         result = await call(*args, **kwargs)
+        if fault == "stuck":
+            await anyio.sleep_forever()
         if fault == "late":
             raise ConnectionError("reply lost")
         return result

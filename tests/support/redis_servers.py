@@ -178,6 +178,8 @@ class Between:
         server: Where new connections lead to.
         lost: So many replies more are taken away, together with their connection.
         forged: What clients get to read in place of the server's next reply.
+        connections: How many there were.
+        deaf: So many of the first of them pass on nothing more.
     """
 
     def __init__(self, server: RedisServer) -> None:
@@ -186,6 +188,7 @@ class Between:
         self.lost = 0
         self.forged = b""
         self.connections = 0
+        self.deaf = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -207,10 +210,11 @@ class Between:
 
     async def _serve(self, asking: asyncio.StreamReader, telling: asyncio.StreamWriter) -> None:
         self.connections += 1
+        number = self.connections
         self._tasks.add(asyncio.current_task())
         replies, commands = await asyncio.open_unix_connection(self.server.socket)
         self._writers |= {telling, commands}
-        pump = asyncio.ensure_future(self._pass_on(asking, commands))
+        pump = asyncio.ensure_future(self._pass_on(asking, commands, number))
         with suppress(OSError):
             while reply := await replies.read(65_536):
                 if self.lost:
@@ -223,9 +227,12 @@ class Between:
             writer.transport.abort()
         await asyncio.gather(pump, return_exceptions=True)
 
-    async def _pass_on(self, asking: asyncio.StreamReader, commands: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, asking: asyncio.StreamReader, commands: asyncio.StreamWriter, number: int
+    ) -> None:
         with suppress(OSError):
             while data := await asking.read(65_536):
-                commands.write(data)
-                await commands.drain()
+                if number > self.deaf:
+                    commands.write(data)
+                    await commands.drain()
         commands.transport.abort()

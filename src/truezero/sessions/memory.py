@@ -140,7 +140,7 @@ class MemoryStore:
     def _set_keys(self, entry: "_Entry", primary: bytes, new: Iterable[bytes]) -> None:
         # An alias that another record has taken over since is no longer this one's to keep.
         index = self._index
-        aliases = dict.fromkeys(key for key in entry.keys[1:] if index.get(key) is entry)
+        aliases = dict.fromkeys(key for key in entry.all_keys()[1:] if index.get(key) is entry)
         for key in new:
             aliases.pop(key, None)
             aliases[key] = None
@@ -148,8 +148,8 @@ class MemoryStore:
         for key in ordered[: 1 - KEYS_LIMIT]:
             if index.get(key) is entry:
                 del index[key]
-        entry.keys = (primary, *ordered[1 - KEYS_LIMIT :])
-        for key in entry.keys:
+        entry.set_keys(primary, ordered[1 - KEYS_LIMIT :])
+        for key in entry.all_keys():
             index[key] = entry
 
     def _sweep(self, shelf: "_Shelf", *, older_than: float) -> None:
@@ -160,7 +160,7 @@ class MemoryStore:
 
     def _forget(self, entry: "_Entry") -> None:
         self._shelf(entry).remove(entry)
-        for key in entry.keys:
+        for key in entry.all_keys():
             if self._index.get(key) is entry:
                 del self._index[key]
 
@@ -168,16 +168,28 @@ class MemoryStore:
 class _Entry:
     """A record in place: mutable, and a link in its shelf's ring."""
 
-    __slots__ = ("after", "before", "expires", "keys", "record")
+    __slots__ = ("_aliases", "_primary", "after", "before", "expires", "record")
 
     record: Record
     expires: float
-    keys: tuple[bytes, ...]
     before: "_Entry"
     after: "_Entry"
 
     def __init__(self) -> None:
-        self.keys = ()
+        self._primary = b""
+        # One alias, as almost every session has, is kept without a tuple around it: that saves 80
+        # of the 512 bytes that a session may take.
+        self._aliases: bytes | tuple[bytes, ...] = ()
+
+    def all_keys(self) -> tuple[bytes, ...]:
+        aliases = self._aliases
+        if isinstance(aliases, bytes):
+            return self._primary, aliases
+        return self._primary, *aliases
+
+    def set_keys(self, primary: bytes, aliases: list[bytes]) -> None:
+        self._primary = primary
+        self._aliases = aliases[0] if len(aliases) == 1 else tuple(aliases)
 
     def read(self, now: float) -> Record:
         record = self.record

@@ -7,8 +7,9 @@ from functools import partial
 
 import anyio
 import pytest
+from browsers import running, until
 
-from truezero import SessionError
+from truezero import ProviderError, ProviderQuotaError, SessionError
 from truezero.sessions.toolkit import Closing, ReleaseCause, Sessions
 
 
@@ -343,3 +344,74 @@ async def test_a_hook_that_was_cancelled_from_within_has_failed(make_sessions):
             await sessions.close("a")
         assert caught.value.kind == "session_release_failed"
         assert await sessions.close("a") is Closing.CLOSED
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_context_that_was_cancelled_from_within_fails_typed(make_sessions):
+    """A stray cancellation of what a context awaited is a failed seed, and nothing more."""
+
+    class Stray:
+        async def __aenter__(self):
+            raise anyio.get_cancelled_exc_class()
+
+        async def __aexit__(self, *exc):
+            raise AssertionError
+
+    async def create(seeding):
+        return await seeding.enter_async_context(Stray())
+
+    async with make_sessions(on_release=None) as sessions:
+        with pytest.raises(ProviderError, match="cancelled from within"):
+            await sessions.seed("a", payload=1, create=create)
+
+
+async def test_a_failed_clean_up_of_a_failed_seed_is_tried_again(make_sessions):
+    """The caller gets create's exception at once; the id is free, the place is not, until it worked."""
+    # case E05
+    failures = [OSError("busy"), OSError("busy")]
+    steps = []
+
+    async def give_back():
+        steps.append("tried")
+        if failures:
+            raise failures.pop()
+
+    async def failing(seeding):
+        seeding.callback(give_back)
+        raise ValueError("no browser")
+
+    async with make_sessions(on_release=None, release_retry_s=0.02, capacity=2) as sessions:
+        with pytest.raises(ValueError, match="no browser"):
+            await sessions.seed("a", payload=1, create=failing)
+        assert sessions.stats().ending == 1
+        assert not (await sessions.seed("a", payload=2, create=create)).replayed
+        with pytest.raises(ProviderQuotaError):
+            await sessions.seed("b", payload=1, create=create)
+        await until(lambda: sessions.stats().ending == 0)
+        assert (steps, sessions.stats().leaked) == (["tried"] * 3, 0)
+        await sessions.seed("b", payload=1, create=create)
+
+
+async def test_a_seed_during_the_clean_up_of_a_failed_one_waits_for_it(make_sessions):
+    """What both may hold under one id is not held twice."""
+    reached, opened = anyio.Event(), anyio.Event()
+
+    async def give_back():
+        reached.set()
+        await opened.wait()
+
+    async def failing(seeding):
+        seeding.callback(give_back)
+        raise ValueError("no browser")
+
+    async with (
+        make_sessions(on_release=None) as sessions,
+        running(partial(sessions.seed, "a", payload=1, create=failing)) as failed,
+    ):
+        await reached.wait()
+        async with running(partial(sessions.seed, "a", payload=2, create=create)) as ends:
+            await anyio.wait_all_tasks_blocked()
+            assert ends == []
+            opened.set()
+        assert not ends[0].replayed
+    assert [type(end) for end in failed] == [ValueError]

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of closes and releases: as often as you like, released once, and a failure is told."""
 
+import gc
+import weakref
 from functools import partial
 
 import anyio
@@ -248,3 +250,27 @@ async def test_a_use_of_what_nobody_seeded_is_lost(sessions, provider):
             async with sessions.use("a"):
                 pass
         opened.set()
+
+
+async def test_a_released_state_is_kept_alive_by_nobody(make_sessions):
+    """Its memory is free at once, although its deadline is still on the agenda."""
+
+    class State:
+        """Something large."""
+
+    seen = []
+
+    async def create(seeding):
+        state = State()
+        seen.append(weakref.ref(state))
+        return state
+
+    async def release(state):
+        assert isinstance(state, State)
+
+    async with make_sessions(on_release=release) as sessions:
+        await sessions.seed("a", payload=1, create=create)
+        assert await sessions.close("a") is Closing.CLOSED
+        await anyio.wait_all_tasks_blocked()
+        gc.collect()
+        assert seen[0]() is None

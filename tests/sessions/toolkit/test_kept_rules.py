@@ -464,3 +464,67 @@ async def test_a_hung_release_is_cut_and_bounds_the_shutdown(workers):
         group.start_soon(close)
         await anyio.wait_all_tasks_blocked()
     assert [end.kind for end in ends] == ["provider_unavailable"]
+
+
+async def test_a_close_that_meets_a_release_under_way_is_told(workers):
+    """Two workers never release one state at one time: the second is told, and may try again."""
+    reached, opened = anyio.Event(), anyio.Event()
+
+    async def slow(counter, cause):
+        reached.set()
+        await opened.wait()
+        await workers.release(counter, cause)
+
+    one, two = workers.worker(on_release=slow)[0], workers.worker(drain_s=0.02)[0]
+    async with one, two:
+        await one.seed("a", payload=1, create=workers.create)
+        async with running(partial(one.close, "a")) as closed:
+            await reached.wait()
+            with pytest.raises(FailureError, match="still runs") as caught:
+                await two.close("a")
+            assert caught.value.kind == "session_release_failed"
+            workers.clock.advance(2000)
+            assert await two.reap() == 0
+            opened.set()
+        assert closed == [Closing.CLOSED]
+        assert await two.close("a") is Closing.ALREADY_CLOSED
+    assert workers.attempts == 1
+
+
+async def test_a_close_overtakes_a_use_of_its_own_worker(workers):
+    """After drain_s the session is taken away from it, as from any other."""
+    worker, _ = workers.worker(drain_s=0.02)
+    async with worker:
+        await worker.seed("a", payload=1, create=workers.create)
+        hold = Holder(worker, "a")
+        async with running(hold) as ends:
+            await hold.inside.wait()
+            assert await worker.close("a") is Closing.CLOSED
+            hold.leave.set()
+        assert [type(end) for end in ends] == [SessionClosedError]
+
+
+async def test_sessions_of_other_workers_are_looked_after_within_a_bound(workers):
+    """A worker that only uses sessions tracks as many as its capacity."""
+    one, two = workers.worker()[0], workers.worker(capacity=2)[0]
+    async with one, two:
+        for name in "abc":
+            await one.seed(name, payload=1, create=workers.create)
+            async with two.use(name):
+                pass
+        workers.clock.advance(1001)
+        assert await two.reap() == 2
+        assert await one.reap() == 1
+    assert len(workers.released) == 3
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_create_that_was_cancelled_from_within_fails_typed(worker):
+    """A stray cancellation cancels no caller and no other session."""
+
+    async def stray(seeding):
+        raise anyio.get_cancelled_exc_class()
+
+    with pytest.raises(ProviderError, match="cancelled from within"):
+        await worker.seed("a", payload=1, create=stray)
+    assert worker.stats().making == 0

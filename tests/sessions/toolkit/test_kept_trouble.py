@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of a store in trouble: a typed failure, and never a fresh state where one was kept."""
 
+import time
 from functools import partial
 
 import anyio
+import msgspec
 import pytest
 from browsers import Holder, running, until
 from kept_counters import Workers, always, at
 
 from truezero import FailureError, JudgeError, SessionError, SessionLostError
 from truezero.sessions.cells import MemoryCells
-from truezero.sessions.toolkit import Closing
+from truezero.sessions.toolkit import Closing, MsgspecCodec
+from truezero.sessions.toolkit.kept.orphans import ORPHANS_LIMIT, Orphans
 
 FAULTS = ["raise", "late", "hang"]
 FAST = {"store_timeout_s": 0.02}
@@ -346,3 +349,159 @@ async def test_what_is_kept_and_cannot_be_read_is_lost(workers, store):
         # It cannot be released by anybody: that is a leak, and it is counted once.
         assert worker.stats().leaked == 1
     assert workers.made == ["a/0"]
+
+
+async def test_a_release_that_loses_its_lease_is_cut_and_tried_again(workers, store):
+    """A worker that is cut off from the store does not release beside another one."""
+    keeper = {"lease_s": 0.09, "store_timeout_s": 0.01}
+    steps = []
+
+    async def hook(counter, cause):
+        if not steps:
+            steps.append("begun")
+            wire.fault = always("hang")
+            await anyio.sleep_forever()
+        await workers.release(counter, cause)
+
+    worker, wire = workers.worker(keeper=keeper, on_release=hook, idle_ttl_s=10)
+    async with worker:
+        for number, end in enumerate([worker.close, lambda _: worker.reap()]):
+            steps.clear()
+            name = f"session {number}"
+            await worker.seed(name, payload=1, create=workers.create)
+            workers.clock.advance(11 * number)
+            failed = await attempt(partial(end, name))
+            assert failed == ("persistence_failed" if number == 0 else None)
+            assert len(workers.released) == number
+            wire.fault = always("")
+            store.now += 1
+            assert await attempt(partial(worker.close, name)) is None
+    assert [cause for _, _, cause in workers.released] == ["closed", "idle"]
+
+
+async def test_an_expiry_waits_for_a_store_in_trouble(workers):
+    """A look that fails is made again; nothing is given up for it."""
+    worker, wire = workers.worker(keeper=FAST, release_retry_s=10, idle_ttl_s=10)
+    async with worker:
+        await worker.seed("a", payload=1, create=workers.create)
+        wire.fault = always("raise")
+        for _ in range(5):
+            workers.clock.advance(11)
+            assert await worker.reap() == 0
+        wire.fault = always("")
+        workers.clock.advance(11)
+        assert await worker.reap() == 1
+        assert worker.stats().leaked == 0
+
+
+async def test_a_state_that_cannot_be_decoded_is_lost_and_its_release_told(workers, store):
+    """Another codec's bytes are no state: not for a use, and not for the hook."""
+
+    class Other(msgspec.Struct):
+        cards: list[str]
+
+    one, two = workers.worker()[0], workers.worker(codec=MsgspecCodec(Other))[0]
+    async with one, two:
+        await one.seed("a", payload=1, create=workers.create)
+        assert await attempt(partial(count, two)) == "session_lost"
+        assert await attempt(partial(two.close, "a")) == "session_release_failed"
+        # The worker that can read it releases it.
+        assert await one.close("a") is Closing.CLOSED
+    assert workers.released == [("a/0", 0, "closed")]
+
+
+async def test_a_write_of_which_nothing_is_known_is_still_ours(workers):
+    """A renewal that was done, while the store would not say so, does not lose the lease."""
+    worker, wire = workers.worker(keeper={"lease_s": 0.3})
+    async with worker:
+        await worker.seed("a", payload=1, create=workers.create)
+        seen = []
+
+        def lost_replies(call):
+            seen.append(call)
+            return {1: "late", 2: "raise"}.get(len(seen), "")
+
+        async with worker.use("a") as counter:
+            wire.fault = lost_replies
+            await until(lambda: len(seen) > 4)
+            counter.n = 5
+        wire.fault = always("")
+        async with worker.use("a", wait_s=0) as counter:
+            assert counter.n == 5
+
+
+async def test_what_could_not_be_taken_back_holds_up_no_later_call_of_this_worker(workers):
+    """A lease, a claim or a record that a store in trouble kept is known to be nobody's."""
+    worker, wire = workers.worker(keeper=FAST | {"wait_s": 0.5})
+
+    async def down():
+        wire.fault = always("raise")
+
+    async def create(seeding):
+        made = await workers.create(seeding)
+        # The record is written; its reply is lost, and so is every later one.
+        wire.fault = lambda number, first=wire.calls: "late" if number == first else "raise"
+        return made
+
+    async with worker:
+        assert await attempt(partial(worker.seed, "a", payload=1, create=create)) == (
+            "persistence_failed"
+        )
+        wire.fault = always("")
+        assert workers.released == [("a/0", 0, "not_kept")]
+        assert await attempt(partial(count, worker)) == "session_lost"
+        assert not (await worker.seed("a", payload=1, create=workers.create)).replayed
+        for _ in range(2):
+            assert await attempt(partial(count, worker, then=down)) == "persistence_failed"
+            wire.fault = always("")
+            await count(worker)
+        async with worker.use("a") as counter:
+            assert counter.n == 2
+
+
+async def test_a_lease_that_was_taken_in_vain_is_given_back(workers):
+    """A caller that is cancelled while the store answers leaves nothing behind, in any worker."""
+    one, wire = workers.worker()
+    two, _ = workers.worker()
+    async with one, two:
+        await one.seed("a", payload=1, create=workers.create)
+        wire.fault = at(wire.calls, "stuck")
+        with anyio.move_on_after(0.02) as scope:
+            await count(one)
+        assert scope.cancelled_caught
+        async with two.use("a", wait_s=0) as counter:
+            assert counter.n == 0
+
+
+async def test_after_a_stall_the_holder_of_the_lease_wins(workers, store):
+    """A worker whose loop stood still asks the store before it saves: the other one is at work."""
+    one, _ = workers.worker(keeper={"lease_s": 0.06})
+    two, _ = workers.worker()
+    async with one, two:
+        await one.seed("a", payload=1, create=workers.create)
+        hold = Holder(two, "a")
+
+        async def stall():
+            time.sleep(0.1)
+            store.now += 1
+            group.start_soon(hold)
+            await hold.inside.wait()
+
+        async with anyio.create_task_group() as group:
+            with pytest.raises(SessionLostError):
+                await count(one, then=stall)
+            hold.state.n = 7
+            hold.leave.set()
+        async with one.use("a") as counter:
+            assert counter.n == 7
+
+
+def test_orphans_are_bounded():
+    """The oldest are forgotten first; a cell of which nothing is known ends by its own time."""
+    orphans = Orphans()
+    for number in range(ORPHANS_LIMIT + 1):
+        orphans.add(b"%d" % number, {b"token"})
+    assert not orphans.has(b"0", b"token")
+    assert orphans.has(b"1", b"token")
+    orphans.forget(b"1")
+    assert not orphans.has(b"1", b"token")

@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 import pytest
-from browsers import Holder, running, within
+from browsers import Holder, running, until, within
 
 from truezero import ProviderError, SessionLostError
 from truezero.sessions.toolkit import Closing, ReleaseCause
@@ -288,3 +288,44 @@ async def test_a_cancelled_seed_in_a_task_of_its_own_is_given_back(sessions, pro
         await reached.wait()
         scope.cancel()
     assert provider.undone == ["a"]
+
+
+async def test_leaving_twice_is_nothing(make_sessions):
+    """An exit without an entry, or a second one, does no harm."""
+    sessions = make_sessions()
+    await sessions.__aexit__(None, None, None)
+    async with sessions:
+        await sessions.__aexit__(None, None, None)
+
+
+async def test_a_seed_that_cannot_be_cut_is_left_behind_in_time(make_sessions, provider):
+    """Create that shields itself holds up the shutdown no longer than its bound says, then ends."""
+    opened = anyio.Event()
+
+    async def shielded(seeding):
+        seeding.callback(provider.undo, "registered")
+        with anyio.CancelScope(shield=True):
+            await opened.wait()
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as group:
+        ends = []
+
+        async def seed(sessions):
+            try:
+                await sessions.seed("a", payload=1, create=shielded)
+            except ProviderError as exc:
+                ends.append(exc)
+
+        async def open_later():
+            await until(lambda: sessions.stats().leaked == 0 and closing.is_set())
+            opened.set()
+
+        closing = anyio.Event()
+        sessions = make_sessions(drain_s=0, shutdown_timeout_s=0.02)
+        async with sessions:
+            group.start_soon(seed, sessions)
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(open_later)
+            closing.set()
+    assert len(ends) == 1

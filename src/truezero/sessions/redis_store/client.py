@@ -27,7 +27,10 @@ class RedisClient:
     All keys are ``{truezero:<namespace>}:...``, which on a cluster makes one slot of them: a
     namespace lives on one node. Some keys that scripts touch are computed by them, so a proxy that
     lets scripts touch only what they declare cannot stand in between. While the slot is migrated
-    to another node, calls fail.
+    to another node, calls may fail.
+
+    A server that evicts keys for want of memory may take a session that lives; ``noeviction`` is
+    the policy to set. All keys expire by themselves.
 
     Args:
         url: Where the server is; see :mod:`truezero.sessions.redis_store.address`.

@@ -164,4 +164,5 @@ def _make(
     if node is None:
         return UnixDomainSocketConnection(path=address.path, **settings)
     host, port = node
+    settings["socket_keepalive"] = True
     return (SSLConnection if address.tls else TcpConnection)(host=host, port=port, **settings)

@@ -75,6 +75,8 @@ class Pool:
         except RedisError as error:
             left_s = self._watch.left_s(connection)
             if left_s <= 0:
+                # Idle connections that a firewall forgot are silent, all of them.
+                await self._drop_idle()
                 raise TimeoutError from error
             if not _is_stale(error):
                 raise

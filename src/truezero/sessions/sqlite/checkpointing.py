@@ -49,7 +49,7 @@ class Checkpointer:
         self._written += pages
         if self._written - self._copied < LOG_PAGES:
             return
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             name = f"truezero-log {self._path}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
@@ -72,11 +72,16 @@ class Checkpointer:
             if self._ending:
                 return
             written = self._written
-            # What fails here is tried again after later writes, which fail for the same reason.
-            with suppress(sqlite3.Error, ConfigurationError), closing(connect(self._path)) as log:
-                self._copy(log)
-            self._copied = written
-            self._done.set()
+            try:
+                # What fails is tried again after later writes, which fail for the same reason.
+                with (
+                    suppress(sqlite3.Error, ConfigurationError),
+                    closing(connect(self._path)) as log,
+                ):
+                    self._copy(log)
+            finally:
+                self._copied = written
+                self._done.set()
 
     def _copy(self, log: sqlite3.Connection) -> None:
         _, pages, _ = log.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -92,7 +92,8 @@ SETTINGS: Final = (
     "PRAGMA cache_size = -16384",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA journal_size_limit = 33554432",
-    # Copying the log into the file takes a hundred commits' time: no call shall wait for it.
-    "PRAGMA wal_autocheckpoint = 0",
+    # Copying the log into the file takes a thousand commits' time, so a thread of its own does it
+    # (see checkpointing); only where that falls far behind do calls wait.
+    "PRAGMA wal_autocheckpoint = 16384",
 )
 """What each connection sets for itself."""

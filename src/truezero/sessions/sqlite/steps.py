@@ -94,6 +94,7 @@ class Steps:
         if self._opened is None:
             connection = connect(self._path)
             self._opened = connection, connection.cursor()
+            self._broken = False
             self._identity = _identity(self._path)
         return self._opened[1]
 

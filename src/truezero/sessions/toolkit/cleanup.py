@@ -148,10 +148,6 @@ class Undo:
         """Add the call that comes first from now on."""
         self._steps.append(step)
 
-    def clear(self) -> None:
-        """Drop all calls without running them."""
-        self._steps.clear()
-
     async def run(self, *, timeout_s: float, threads: anyio.CapacityLimiter) -> list[BaseException]:
         """Run all calls, each within ``timeout_s``; a failure does not stop the next one.
 

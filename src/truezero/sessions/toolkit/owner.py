@@ -139,7 +139,7 @@ class Owner(Generic[State]):
             if not entry.undo:
                 return
             tries += not asked
-            if self._alone or self._house.closing or (not asked and tries >= RELEASE_TRIES):
+            if self._alone or self._house.closing or tries >= RELEASE_TRIES:
                 return
             self._next_attempt(attempt)
             with anyio.move_on_after(bounds.release_retry_s) as pause:

@@ -102,8 +102,7 @@ class Sessions(Generic[State]):
         self._place: LocalSessions[State] | KeptSessions[State] = (
             LocalSessions(terms) if keep is None else KeptSessions(terms, keeper=keep)
         )
-        self._group: anyio.abc.TaskGroup | None = None
-        self._reaper: anyio.CancelScope | None = None
+        self._running: tuple[anyio.abc.TaskGroup, anyio.CancelScope] | None = None
         self._was_open = False
 
     async def __aenter__(self) -> Self:
@@ -112,14 +111,14 @@ class Sessions(Generic[State]):
         Raises:
             ConfigurationError: It is open already.
         """
-        if self._group is not None:
+        if self._running is not None:
             raise ConfigurationError(self._where, "is open already: enter it once")
         group = anyio.create_task_group()
         await group.__aenter__()
-        self._group, self._was_open = group, True
-        self._reaper = anyio.CancelScope(shield=True)
+        reaper = anyio.CancelScope(shield=True)
+        self._running, self._was_open = (group, reaper), True
         self._place.start(group)
-        group.start_soon(self._reap_forever, self._reaper)
+        group.start_soon(self._reap_forever, reaper)
         return self
 
     async def __aexit__(
@@ -129,12 +128,12 @@ class Sessions(Generic[State]):
         trace: TracebackType | None,
     ) -> None:
         """Refuse new calls, wait for uses that run, release everything; cancelled or not."""
-        group, self._group = self._group, None
-        if group is None or self._reaper is None:
+        if self._running is None:
             return
+        (group, reaper), self._running = self._running, None
         with anyio.CancelScope(shield=True):
             await self._place.shut()
-        self._reaper.cancel()
+        reaper.cancel()
         # The block's own exception goes on by itself: a task group would put it into a group.
         await group.__aexit__(None, None, None)
 
@@ -165,8 +164,11 @@ class Sessions(Generic[State]):
                 for ``tombstone_ttl_s``.
             ProviderQuotaError: ``capacity`` sessions are held; ``retry_after_s`` is set.
             ProviderError: The server is shutting down.
+            SessionBusyError: With ``keep``: another worker made the session for too long.
+            FailureError: With ``keep``: trouble of the store, or a state that it cannot keep, of the
+                kind ``persistence_failed``; nothing is left behind.
             ConfigurationError: Outside ``async with``.
-            TypeError: The payload is no JSON.
+            TypeError: The payload is no JSON, or, with ``keep``, the reply is neither that nor bytes.
         """
         self._refuse_unopened()
         bounded, key = self._named(session_id)
@@ -182,7 +184,8 @@ class Sessions(Generic[State]):
             session_id: The session.
             concurrent: Do not wait for a turn: this use runs beside whatever else runs, and nothing
                 waits for it.
-            wait_s: Seconds to wait for the turn; ``None``: for as long as it takes.
+            wait_s: Seconds to wait for the turn; ``None``: for as long as it takes, and with
+                ``keep`` for as long as that says.
 
         Returns:
             A context that gives the state. At its end the session's idle time starts anew.
@@ -195,7 +198,9 @@ class Sessions(Generic[State]):
                 block's own exception as the cause, unless that was typed.
             SessionBusyError: The turn did not come within ``wait_s``.
             SessionReentryError: This task uses the session already.
-            ConfigurationError: Outside ``async with``.
+            FailureError: With ``keep``: trouble of the store, of the kind ``persistence_failed``; what
+                the block did is not kept.
+            ConfigurationError: Outside ``async with``, or concurrent with ``keep``.
         """
         self._refuse_unopened()
         bounded, key = self._named(session_id)

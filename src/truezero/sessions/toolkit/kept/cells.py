@@ -73,7 +73,7 @@ class GuardedCells:
             return Swap(*await self._bounded("swap", call))
         except FailureError:
             stands = await self.read(key)
-            if stands != cell and (None if stands is None else stands.token) == expected:
+            if (None if stands is None else stands.token) == expected:
                 raise
             return Swap(done=stands == cell, stands=stands)
 
