@@ -11,8 +11,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from stores import CELLS, CellFixture, on_each_loop
 
+from stores import CELLS, CellFixture, on_each_loop
 from truezero.sessions.cells import Cell
 
 TTL_S = 100.0

@@ -11,8 +11,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from stores import STORES, Fixture, on_each_loop
 
+from stores import STORES, Fixture, on_each_loop
 from truezero.kinds import Fault, Source, Stage
 from truezero.outcomes import Failure
 from truezero.sessions import Record, Status

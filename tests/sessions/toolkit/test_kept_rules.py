@@ -6,7 +6,7 @@ from functools import partial
 
 import anyio
 import pytest
-from browsers import Holder, running, until
+from browsers import Holder, running, until, within
 from kept_counters import Counter, Workers
 
 from truezero import (
@@ -433,11 +433,28 @@ async def test_a_cancelled_close_goes_on(worker, workers):
         await workers.release(counter, cause)
 
     other, _ = workers.worker(on_release=slow)
-    async with other, anyio.create_task_group() as group:
-        group.start_soon(other.close, "a")
+    scope = anyio.CancelScope()
+    async with other, running(partial(within, scope, partial(other.close, "a"))) as ends:
         await reached.wait()
-        group.cancel_scope.cancel()
+        scope.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert ends == []
         opened.set()
+    assert scope.cancelled_caught
+    assert workers.released == [("a/0", 0, "closed")]
+
+
+async def test_a_failed_release_is_tried_again_by_itself(workers):
+    """After release_retry_s, long before the session would have expired."""
+    # case E04
+    worker, _ = workers.worker(release_retry_s=10)
+    async with worker:
+        await worker.seed("a", payload=1, create=workers.create)
+        workers.failures.append(OSError("busy"))
+        assert (await worker.end("a")).kind == "session_release_failed"
+        assert await worker.reap() == 0
+        workers.clock.advance(10)
+        assert await worker.reap() == 1
     assert workers.released == [("a/0", 0, "closed")]
 
 
@@ -499,9 +516,12 @@ async def test_a_close_overtakes_a_use_of_its_own_worker(workers):
         hold = Holder(worker, "a")
         async with running(hold) as ends:
             await hold.inside.wait()
+            # Longer than the idle time: it is in use, so that it ends as closed, not as idle.
+            workers.clock.advance(2000)
             assert await worker.close("a") is Closing.CLOSED
             hold.leave.set()
         assert [type(end) for end in ends] == [SessionClosedError]
+    assert workers.released == [("a/0", 0, "closed")]
 
 
 async def test_sessions_of_other_workers_are_looked_after_within_a_bound(workers):

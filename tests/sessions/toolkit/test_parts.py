@@ -7,13 +7,14 @@ import logging
 
 import anyio
 import pytest
-from browsers import Clock
+from browsers import Clock, running
 from hypothesis import given, strategies as st
 
-from truezero.sessions.toolkit import ReleaseCause, Sessions, Stats
+from truezero.sessions.toolkit import ReleaseCause, SessionBusyError, Sessions, Stats
 from truezero.sessions.toolkit.agenda import Agenda
 from truezero.sessions.toolkit.payloads import payload_digest
 from truezero.sessions.toolkit.tombstones import Tombstone, Tombstones
+from truezero.sessions.toolkit.turn import Turn
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -167,3 +168,19 @@ async def test_a_log_handler_that_raises_breaks_no_release(make_sessions, provid
             assert await sessions.end("a") is None
     finally:
         logging.getLogger("truezero").removeHandler(handler)
+
+
+async def test_a_turn_forgets_who_has_waited():
+    """A session of a million calls holds no more than one of two."""
+    turn = Turn()
+    async with turn.taken(wait_s=None):
+        for wait_s in (0, 0.001):
+
+            async def wait(wait_s=wait_s):
+                async with turn.taken(wait_s=wait_s):
+                    pass
+
+            async with running(wait) as ends:
+                pass
+            assert isinstance(ends[0], SessionBusyError)
+    assert turn._waiting == set()

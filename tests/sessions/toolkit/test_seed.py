@@ -126,6 +126,7 @@ async def test_a_seed_that_comes_while_another_is_cut_makes_its_own(sessions, pr
         finally:
             with anyio.CancelScope(shield=True):
                 await held.wait()
+            raise OSError("what a cut create says")
 
     last = anyio.CancelScope()
     seed = partial(sessions.seed, "a", payload=1, create=stubborn)

@@ -18,40 +18,36 @@ and lets all others pass. So a cell is written before anything else.
 
 from typing import Final
 
+from truezero.sessions.redis_store.record_lua import CLOCK
 from truezero.sessions.redis_store.script import Script
 
-_COMMON: Final = """
-local prefix, now = ARGV[1], tonumber(ARGV[2])
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
+_STANDING: Final = """
+local name = KEYS[1]
+local head = redis.call('HMGET', name, 'k', 'x')
+local left, expires = head[1], tonumber(head[2])
+if not (left and expires) and redis.call('EXISTS', name) == 1 then
+  error('truezero: a key of this namespace holds what truezero did not write')
 end
-
--- The token of a cell, and the one of what is left of it past its time.
-local function standing(name)
-  local found = redis.call('HMGET', name, 'k', 'x')
-  local token, expires = found[1], tonumber(found[2])
-  if not (token and expires) and redis.call('EXISTS', name) == 1 then
-    error('truezero: a key of this namespace holds what truezero did not write')
-  end
-  if token and expires < now then return false, token end
-  return token, token
-end
+local found = left
+if left and expires < now then found = false end
 """
+"""``found``: the token of the cell that stands; ``left``: that of what is left of one past its time."""
 
 READ: Final = Script(
-    _COMMON
+    CLOCK
+    + _STANDING
     + """
-local token = standing(KEYS[1])
-return token and {token, redis.call('HGET', KEYS[1], 'v')}
+return found and {found, redis.call('HGET', name, 'v')}
 """
 )
 """KEYS: the cell. Answers its token and value, or nothing."""
 
-_BOUND: Final = """
+_BOOKS: Final = """
 local written, expiring, bytes = KEYS[#KEYS - 2], KEYS[#KEYS - 1], KEYS[#KEYS]
 local overhead, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
+"""
 
+_TRIM: Final = """
 local function count(size)
   -- What a server that evicts took of the sum must not turn it negative.
   if redis.call('INCRBY', bytes, size) < 0 then redis.call('SET', bytes, 0, 'KEEPTTL') end
@@ -64,25 +60,26 @@ end
 
 -- Takes a cell, or what is left of it, out of the server and out of the sum.
 local function drop(key)
-  local name = prefix .. key
-  if redis.call('EXISTS', name) == 1 then
-    local size = redis.call('HSTRLEN', name, 'v') + overhead
+  local cell = prefix .. key
+  if redis.call('EXISTS', cell) == 1 then
+    local size = redis.call('HSTRLEN', cell, 'v') + overhead
     if redis.call('ZREM', expiring, struct.pack('>I4', size) .. key) == 1 then count(-size) end
-    redis.call('UNLINK', name)
+    redis.call('UNLINK', cell)
   end
   redis.call('ZREM', written, key)
 end
 
 -- Clears away what has expired, then what was longest not written while there is too much.
 local function trim(most)
-  local gone = redis.call(
-    'ZRANGEBYSCORE', expiring, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, most
-  )
-  for _, member in ipairs(gone) do
+  local past = '(' .. string.format('%.0f', now)
+  for _, member in ipairs(
+    redis.call('ZRANGEBYSCORE', expiring, '-inf', past, 'LIMIT', 0, most)
+  ) do
     redis.call('ZREM', expiring, member)
     count(-struct.unpack('>I4', member))
     local key = string.sub(member, 5)
-    if not standing(prefix .. key) then drop(key) end
+    local until_then = tonumber(redis.call('HGET', prefix .. key, 'x') or 0)
+    if until_then < now then drop(key) end
   end
   for _ = 1, most do
     if not over() then return 0 end
@@ -93,39 +90,52 @@ end
 """
 
 SWAP: Final = Script(
-    _COMMON
-    + _BOUND
+    CLOCK
+    + _STANDING
     + """
 local expected, token, value, ttl, call = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
-local name, removed = KEYS[1], KEYS[2]
-local key = string.sub(name, #prefix + 1)
-local found, left = standing(name)
 if (found or '') ~= expected then
   if found and found == token then return {1, 0} end
-  if token == '' and not found and redis.call('GET', removed) == call then return {1, 0} end
+  if token == '' and not found and redis.call('GET', KEYS[2]) == call then return {1, 0} end
   if found then return {0, found, redis.call('HGET', name, 'v')} end
   return {0}
 end
+"""
+    + _BOOKS
+    + """
+local key = string.sub(name, #prefix + 1)
 if token == '' then
+"""
+    + _TRIM
+    + """
   if left then drop(key) end
-  if found then redis.call('SET', removed, call, 'PX', 60000) end
+  if found then redis.call('SET', KEYS[2], call, 'PX', 60000) end
   return {1, trim(4)}
 end
 local old = left and redis.call('HSTRLEN', name, 'v') + overhead
 local size, life = #value + overhead, math.max(1, math.ceil(ttl / 1000))
+local member = struct.pack('>I4', size) .. key
 redis.call('HSET', name, 'k', token, 'x', string.format('%.0f', now + ttl), 'v', value)
 redis.call('PEXPIRE', name, life)
-if old and redis.call('ZREM', expiring, struct.pack('>I4', old) .. key) == 1 then count(-old) end
 local last = redis.call('ZRANGE', written, -1, -1, 'WITHSCORES')[2]
 local score = now
 if last and tonumber(last) >= now then score = tonumber(last) + 1 end
 redis.call('ZADD', written, score, key)
-redis.call('ZADD', expiring, now + ttl, struct.pack('>I4', size) .. key)
-count(size)
+local more = size
+if old and redis.call('ZREM', expiring, struct.pack('>I4', old) .. key) == 1 then
+  more = size - old
+end
+redis.call('ZADD', expiring, now + ttl, member)
+local sum = redis.call('INCRBY', bytes, more)
 for i = #KEYS - 2, #KEYS do
   if redis.call('PTTL', KEYS[i]) < life then redis.call('PEXPIRE', KEYS[i], life * 2) end
 end
-return {1, trim(over() and 1000 or 4)}
+local first = redis.call('ZRANGE', expiring, 0, 0, 'WITHSCORES')[2]
+if sum <= limit and tonumber(first) >= now then return {1, 0} end
+"""
+    + _TRIM
+    + """
+return {1, trim(sum > limit and 1000 or 4)}
 """
 )
 """KEYS: the cell, what remembers its removal, ``written``, ``expiring``, ``bytes``. ARGV: the bytes
@@ -133,6 +143,6 @@ that an entry counts beside its value, the most bytes, the expected token, the n
 the value, the time to live, a name of this very call. Answers 1 and whether there is still too much,
 or 0 and the token and value that stand, if any do."""
 
-TRIM: Final = Script(_COMMON + _BOUND + "return trim(1000)")
+TRIM: Final = Script(CLOCK + _BOOKS + _TRIM + "return trim(1000)")
 """KEYS: ``written``, ``expiring``, ``bytes``. ARGV: as in ``SWAP``. Answers 1 where there is still
 too much."""

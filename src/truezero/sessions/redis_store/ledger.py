@@ -117,13 +117,13 @@ class RedisLedgerStore:
         if not keys:
             return False
         args = (*self._times(), call_name(taint.call), pack_taint(taint), _TAINTS)
-        return bool(await self._client.run(Call(TAINT, self._names(keys), args)))
+        return bool(await self._client.run(Call(TAINT, (*self._names(keys), self._live), args)))
 
     async def clear(self, keys: Sequence[bytes], *, call: str) -> None:
         """Take the taint of a call, unless it is a lasting one, from the record of the first key."""
         if keys:
             args = (*self._times(), call_name(call))
-            await self._client.run(Call(CLEAR, self._names(keys), args))
+            await self._client.run(Call(CLEAR, (*self._names(keys), self._live), args))
 
     def _names(self, keys: Sequence[bytes]) -> list[bytes]:
         prefix = self._prefix

@@ -16,78 +16,82 @@ that it was made for, not to a later one of the same key.
 ``<prefix>live`` and ``<prefix>ended`` are sorted sets of the records' keys by their last use. Their
 scores strictly rise, even if the server's clock goes back.
 
-Arguments of each script: the prefix of records, the time or an empty string for the server's own,
-then what is its own. Aliases are written before their record, so that none outlives it: a record
-that is missing behind its alias was taken by something else, and that is no proof of anything.
+A record that is missing behind its alias was taken by something else, and that is no proof of
+anything: aliases are written before their record, so that none outlives it.
+
+To make a function costs Lua more than to call one. So functions are made only on the branches that
+need them, and what each look-up does is written out.
 """
 
 from typing import Final
 
-COMMON: Final = """
+CLOCK: Final = """
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
+"""
+"""``now``, in microseconds."""
 
-local function unreadable()
-  error('truezero: a key of this namespace holds what truezero did not write')
+LEAD: Final = """
+local name, raw, letter, expires
+local torn = false
+for i = 1, #KEYS - 1 do
+  name = KEYS[i]
+  raw = redis.call('GET', name)
+  if raw and string.byte(raw) == 97 then
+    local born = string.sub(raw, 2, 9)
+    name = prefix .. string.sub(raw, 10)
+    raw = redis.call('GET', name)
+    if not raw then
+      torn = true
+    elseif string.sub(raw, 19, 26) ~= born then
+      raw = false
+    end
+  end
+  if raw then
+    if #raw < 32 or string.byte(raw) ~= 114 then
+      error('truezero: a key of this namespace holds what truezero did not write')
+    end
+    local gone
+    expires, gone = struct.unpack('>dd', raw, 3)
+    letter = string.sub(raw, 2, 2)
+    if letter == 'l' and expires < now then letter = 'x' end
+    if gone >= now then break end
+    raw = false
+  end
 end
+if torn and not raw then error('truezero: a record is gone before its time') end
+"""
+"""``name``, ``raw``, ``letter`` and ``expires`` of the record that the first key leads to that leads
+to one, of all keys but the last; ``CLOCK`` before it."""
 
--- The times and the letter of a record.
+FACTS: Final = """
+-- The letter and the times of a record.
 local function facts(raw)
-  if #raw < 32 or string.byte(raw) ~= 114 then unreadable() end
+  if #raw < 32 or string.byte(raw) ~= 114 then
+    error('truezero: a key of this namespace holds what truezero did not write')
+  end
   local expires, gone = struct.unpack('>dd', raw, 3)
   local letter = string.sub(raw, 2, 2)
   if letter == 'l' and expires < now then letter = 'x' end
   return letter, expires, gone
 end
+"""
+"""``facts``; ``CLOCK`` before it."""
 
+TAIL: Final = """
 local function tail_at(raw)
   local a, b = string.byte(raw, 27, 28)
   return 29 + a * 256 + b
 end
-
-local function answer(raw, letter)
-  return letter .. string.sub(raw, tail_at(raw))
-end
-
-local function milliseconds(microseconds)
-  return math.max(1, math.ceil(microseconds / 1000))
-end
 """
-"""The time, and a record's parts."""
+"""``tail_at``: where a record's tail starts."""
 
-LEAD: Final = """
--- The name and bytes of the record that the first key leads to that leads to one.
-local function lead(keys)
-  local torn = false
-  for i = 1, keys do
-    local name = KEYS[i]
-    local raw = redis.call('GET', name)
-    if raw and string.byte(raw) == 97 then
-      local born = string.sub(raw, 2, 9)
-      name = prefix .. string.sub(raw, 10)
-      raw = redis.call('GET', name)
-      if not raw then
-        torn = true
-      elseif string.sub(raw, 19, 26) ~= born then
-        raw = false
-      end
-    end
-    if raw then
-      local letter, expires, gone = facts(raw)
-      if gone >= now then return name, raw, letter, expires end
-    end
-  end
-  if torn then error('truezero: a record is gone before its time') end
-end
-"""
-"""Where keys lead; ``COMMON`` before it."""
-
-INDEX: Final = """
+TOUCH: Final = """
 -- Notes that a record was used now.
-local function touch(index, name, lifetime)
+do
   local last = redis.call('ZRANGE', index, -1, -1, 'WITHSCORES')[2]
   local score = now
   if last and tonumber(last) >= now then score = tonumber(last) + 1 end
@@ -95,7 +99,7 @@ local function touch(index, name, lifetime)
   if redis.call('PTTL', index) < lifetime then redis.call('PEXPIRE', index, lifetime * 2) end
 end
 """
-"""The order of use; ``COMMON`` before it."""
+"""Puts ``name`` at the end of ``index``, which lives ``lifetime`` milliseconds at least."""
 
 ALIASES: Final = """
 local function aliases_of(raw)
@@ -108,15 +112,12 @@ local function aliases_of(raw)
   return list
 end
 
+-- What an alias of this record holds.
 local function claim_of(name, born)
   return 'a' .. born .. string.sub(name, #prefix + 1)
 end
-
-local function release(alias, claim)
-  if redis.call('GET', alias) == claim then redis.call('DEL', alias) end
-end
 """
-"""A record's aliases; ``COMMON`` before it."""
+"""``aliases_of`` and ``claim_of``; ``TAIL`` before it."""
 
 LINK: Final = """
 -- Gives a record its aliases: those of the old ones that are its own still, then the new ones.
@@ -136,44 +137,30 @@ local function link(name, born, old, first, last, limit, life)
     local key = string.sub(kept[i], #prefix + 1)
     frames[#frames + 1] = string.char(#key) .. key
   end
-  for i = 1, first_kept - 1 do release(kept[i], claim) end
+  for i = 1, first_kept - 1 do
+    if redis.call('GET', kept[i]) == claim then redis.call('DEL', kept[i]) end
+  end
   local all = table.concat(frames)
   return struct.pack('>I2', #all) .. all
 end
 """
-"""New aliases; ``ALIASES`` before it."""
+"""``link``; ``ALIASES`` before it."""
 
-TRIM: Final = """
+FORGET: Final = """
 local function forget(key)
   local name = prefix .. key
   local raw = redis.call('GET', name)
   if raw then
     facts(raw)
     local claim = claim_of(name, string.sub(raw, 19, 26))
-    for _, alias in ipairs(aliases_of(raw)) do release(alias, claim) end
+    for _, alias in ipairs(aliases_of(raw)) do
+      if redis.call('GET', alias) == claim then redis.call('DEL', alias) end
+    end
     redis.call('DEL', name)
   end
 end
-
--- Keeps an index within its bound; clears away what it still names and is gone, a few at a time.
-local function trim(index, limit, before)
-  local extra = redis.call('ZCARD', index) - limit
-  if extra > 0 then
-    local oldest = redis.call('ZPOPMIN', index, math.min(extra, 4))
-    for i = 1, #oldest, 2 do forget(oldest[i]) end
-    return
-  end
-  for _, key in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', before, 'LIMIT', 0, 4)) do
-    local raw, gone = redis.call('GET', prefix .. key), 0
-      if raw then gone = select(3, facts(raw)) end
-    if gone < now then
-      redis.call('ZREM', index, key)
-      forget(key)
-    end
-  end
-end
 """
-"""The bounds; ``ALIASES`` before it."""
+"""``forget``; ``FACTS`` and ``ALIASES`` before it."""
 
 TAINTS: Final = """
 -- The taints of a record, and where they start.
@@ -196,4 +183,4 @@ local function rewrite(name, raw, start, list)
   redis.call('SET', name, string.sub(raw, 1, start - 1) .. table.concat(frames), 'KEEPTTL')
 end
 """
-"""A record's taints; ``COMMON`` before it."""
+"""``taints_of`` and ``rewrite``; ``TAIL`` before it."""

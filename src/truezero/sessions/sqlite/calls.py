@@ -6,7 +6,7 @@ The one place where the file's thread reaches an event loop, of whatever kind.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Final, Protocol, TypeAlias, cast, final
@@ -53,12 +53,12 @@ class Call:
         result: What the part that was run last answered.
         error: What it raised.
         done: Set in the caller's event loop at the end.
-        loop: That event loop.
+        post: How that loop is reached; equal for all calls of one loop.
     """
 
     __slots__ = (
         *("abandoned", "deadline", "error", "look", "pages", "result", "write"),
-        *("done", "loop"),
+        *("done", "post"),
     )
 
     def __init__(
@@ -73,16 +73,10 @@ class Call:
         self.result: object = None
         self.error: Exception | None = None
         self.done = anyio.Event()
-        token: object = current_token()
-        # anyio wraps the loop's own object since its version 4.11.
-        self.loop: object = getattr(token, "native_token", token)
+        self.post = _post_of(current_token())
 
-    async def outcome(self) -> object:
-        """Wait for the result, or raise the error; a cancelled wait abandons the step."""
-        try:
-            await self.done.wait()
-        finally:
-            self.abandoned = True
+    def outcome(self) -> object:
+        """The result, once it is ``done``; or raise the error."""
         error = self.error
         if error is not None:
             # Else the error, its traceback and this call would keep each other alive.
@@ -91,25 +85,34 @@ class Call:
         return self.result
 
     @staticmethod
-    def finish(calls: Iterable["Call"]) -> None:
+    def finish(calls: list["Call"]) -> None:
         """Wake the tasks that wait for these, each loop once; from any thread."""
-        loops: dict[object, list[Call]] = {}
+        if len(calls) == 1:
+            _finish(calls[0].post, calls)
+            return
+        loops: dict[_Post, list[Call]] = {}
         for call in calls:
-            loops.setdefault(call.loop, []).append(call)
-        for loop, done in loops.items():
-            # A loop that was closed has nobody left to wake.
-            with suppress(RuntimeError):
-                _post_of(loop)(_wake, done)
+            loops.setdefault(call.post, []).append(call)
+        for post, some in loops.items():
+            _finish(post, some)
 
 
-def _post_of(loop: object) -> _Post:
-    for name in _POSTS:
-        post: object = getattr(loop, name, None)
-        if post is not None:
-            return cast("_Post", post)
-    raise TypeError(type(loop).__qualname__)
+def _finish(post: _Post, calls: list[Call]) -> None:
+    # A loop that was closed has nobody left to wake.
+    with suppress(RuntimeError):
+        post(_wake, calls)
 
 
 def _wake(calls: list[Call]) -> None:
     for call in calls:
         call.done.set()
+
+
+def _post_of(token: object) -> _Post:
+    # anyio wraps the loop's own object since its version 4.11.
+    loop: object = getattr(token, "native_token", token)
+    for name in _POSTS:
+        post: object = getattr(loop, name, None)
+        if post is not None:
+            return cast("_Post", post)
+    raise TypeError(type(loop).__qualname__)

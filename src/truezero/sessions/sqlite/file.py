@@ -88,7 +88,7 @@ class SqliteFile:
         """
         closed = Call(None, None, deadline=0)
         if self._worker.stop(closed):
-            await closed.outcome()
+            await closed.done.wait()
 
     async def look(self, step: Callable[[sqlite3.Cursor], _Result]) -> _Result:
         """Run a step that only reads.
@@ -128,4 +128,9 @@ class SqliteFile:
     ) -> object:
         call = Call(look, write, deadline=time.monotonic() + self._busy_s, pages=pages)
         self._worker.submit(call)
-        return await call.outcome()
+        try:
+            await call.done.wait()
+        finally:
+            # A wait that is cancelled abandons a step that has not begun.
+            call.abandoned = True
+        return call.outcome()

@@ -41,6 +41,7 @@ _RENEW: Final = """UPDATE sessions SET
     WHERE id = ?"""
 _FIND: Final = """SELECT key, id, expires, status, bound, session_id, epoch, failure, taints
     FROM keys LEFT JOIN sessions ON id = session WHERE key IN (:keys)"""
+_FIND_ONE: Final = _FIND.replace(":keys", "?")
 _SET_TAINTS: Final = "UPDATE sessions SET taints = ? WHERE id = ?"
 _LAST_PLACE: Final = "SELECT coalesce(max(place), 0) FROM keys WHERE session = ?"
 _LINK: Final = """INSERT INTO keys (key, session, place) VALUES (?, ?, ?)
@@ -196,6 +197,9 @@ def _first(cursor: sqlite3.Cursor, keys: Sequence[bytes]) -> Row | None:
     Raises:
         UnreadableError: The row makes no sense.
     """
+    if len(keys) == 1:
+        found = cursor.execute(_FIND_ONE, keys).fetchone()
+        return None if found is None else row_of(found)
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         some = keys[start : start + _KEYS_AT_ONCE]
         rows = [row_of(values) for values in cursor.execute(_find(len(some)), some).fetchall()]

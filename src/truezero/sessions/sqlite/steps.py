@@ -58,19 +58,23 @@ class Steps:
         else:
             self._looks.append(call)
 
-    def run(self) -> None:
-        """Run what waits; what finds a lock stays until its deadline."""
+    def run(self) -> bool:
+        """Run what waits; whether some of it waits on, for a lock, until its deadline."""
+        if not self._looks and not self._writes:
+            return False
         try:
             cursor = self._cursor()
         except Exception as error:  # noqa: BLE001 -- whatever keeps the file shut, callers get to know
             self._looks = self._held_up(self._looks, error)
             self._writes = deque(self._held_up(self._writes, error))
-            return
-        self._look(cursor)
+            return self.waiting
+        if self._looks:
+            self._look(cursor)
         if self._writes:
             self._write(cursor)
-        if self._broken or cursor.connection.in_transaction:
+        if self._broken:
             self.close()
+        return self.waiting
 
     def close(self) -> None:
         """Close the file. The last process that does so copies the log into it."""
@@ -101,7 +105,8 @@ class Steps:
     def _look(self, cursor: sqlite3.Cursor) -> None:
         looks, self._looks = self._looks, []
         done: list[Call] = []
-        if len(looks) >= SHARED_LOOKS:
+        shared = len(looks) >= SHARED_LOOKS
+        if shared:
             # Else each takes and frees a lock of its own, which costs a third of it.
             cursor.execute("BEGIN")
         for call in looks:
@@ -116,7 +121,7 @@ class Steps:
                 self._writes.append(call)
             else:
                 done.append(call)
-        if cursor.connection.in_transaction:
+        if shared and cursor.connection.in_transaction:
             cursor.execute("COMMIT")
         Call.finish(done)
 
@@ -134,7 +139,10 @@ class Steps:
             self._writes.extendleft(reversed(group[count:]))
             Call.finish(group[:count])
             self._checkpointer.wrote(sum(call.pages for call in group[:count]))
-        elif is_busy(error) or len(group) == 1:
+            return
+        # A rollback failed: the connection is of no use any more.
+        self._broken |= cursor.connection.in_transaction
+        if is_busy(error) or len(group) == 1:
             self._writes.extendleft(reversed(self._held_up(group, error)))
         else:
             # Apart, so that one cannot fail the others.
@@ -178,7 +186,6 @@ def _transact(group: Sequence[Call], cursor: sqlite3.Cursor) -> tuple[int, Excep
         cursor.execute("COMMIT")
     except Exception as error:  # noqa: BLE001 -- it is the caller's, and ends no thread
         if cursor.connection.in_transaction:
-            # After a rollback that fails the connection is closed.
             with suppress(sqlite3.Error):
                 cursor.execute("ROLLBACK")
         return 0, error

@@ -47,9 +47,12 @@ class Worker:
             RuntimeError: This process was forked while its parent was stuck in the file, or it is
                 ending.
         """
-        self._queue.put(call)
         thread = self._thread
-        if thread is None or not thread.is_alive():
+        is_running = thread is not None and thread.is_alive()
+        self._queue.put(call)
+        # The thread may have left meanwhile. Little more is done from here on until the caller
+        # waits: the thread is awake by now, and would have to wait for the interpreter.
+        if not is_running or self._thread is None:
             self._start()
 
     def stop(self, waiter: Call | None = None) -> bool:
@@ -123,20 +126,21 @@ class Worker:
                 self._thread.start()
 
     def _run(self) -> None:
+        steps, waiting = self._steps, self._steps.waiting
         while True:
-            self._take()
-            if self._steps.waiting:
-                self._steps.run()
+            self._take(waiting=waiting)
+            waiting = steps.run()
             if self._pausing:
-                self._steps.close()
+                steps.close()
                 return
-            if self._stopping and not self._steps.waiting:
-                self._steps.close()
+            if self._stopping and not waiting:
+                steps.close()
                 if self._leave():
                     return
+                waiting = steps.waiting
 
-    def _take(self) -> None:
-        pause_s = random.uniform(*RETRY_S) if self._steps.waiting else None  # noqa: S311 -- no secret
+    def _take(self, *, waiting: bool) -> None:
+        pause_s = random.uniform(*RETRY_S) if waiting else None  # noqa: S311 -- no secret
         try:
             call = self._queue.get(timeout=pause_s)
         except queue.Empty:
