@@ -230,3 +230,87 @@ async def test_a_run_that_numbers_its_rollouts_anew_gets_no_old_answers():
         replies = [await ask(once, "/verify", NAMED, headers=headers) for _ in range(2)]
         rewards += [reply.json["reward"] for reply in replies]
     assert rewards == [1.0, 1.0, 2.0, 2.0]
+
+
+async def test_what_a_path_says_is_part_of_the_name():
+    """One route may serve many environments: their rollouts have the same numbers."""
+    app = FastAPI()
+
+    @app.post("/{env}/verify")
+    async def verify(env: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "reward": float(env == "a")}
+
+    once = wrap(app, server="once", idempotent_verify=True)
+    rewards = [(await ask(once, f"/{env}/verify", NAMED)).json["reward"] for env in "ab"]
+    assert rewards == [1.0, 0.0]
+
+
+async def test_sessions_are_told_apart_without_cookies_too():
+    """A run that seeds its rollouts anew is another run, though its client keeps no cookie."""
+    grader = Grader()
+    app = grader.app()
+
+    @app.post("/seed_session")
+    async def seed_session() -> dict[str, Any]:
+        return {}
+
+    once = wrap(app, server="once", idempotent_verify=True)
+    rewards = []
+    for _ in range(2):
+        await ask(once, "/seed_session", {**NAMED})
+        replies = [await ask(once, "/verify", NAMED) for _ in range(2)]
+        rewards += [reply.json["reward"] for reply in replies]
+    assert rewards == [1.0, 1.0, 2.0, 2.0]
+
+
+async def test_a_servers_own_word_to_try_again_is_not_final():
+    """A reply with ``_ng_failure_class`` asks for another delivery, which is executed."""
+    app, count = FastAPI(), [0]
+
+    @app.post("/verify")
+    async def verify(body: dict[str, Any]) -> dict[str, Any]:
+        count[0] += 1
+        if count[0] == 1:
+            return {**body, "reward": 0.0, "_ng_failure_class": "judge_failed"}
+        return {**body, "reward": 1.0}
+
+    once = wrap(app, server="once", idempotent_verify=True)
+    rewards = [(await ask(once, "/verify", NAMED)).json["reward"] for _ in range(3)]
+    assert (rewards, count) == ([0.0, 1.0, 1.0], [2])
+
+
+async def test_a_lost_session_is_no_final_answer():
+    """What voids a verify before it is executed may be mended by a seed."""
+    grader = Grader()
+    app = grader.app()
+
+    @app.post("/seed_session")
+    async def seed_session() -> dict[str, Any]:
+        return {}
+
+    once = wrap(app, server="once", idempotent_verify=True, stateful=True)
+    body = {**NAMED, "resources_session_id": "mine"}
+    assert (await ask(once, "/verify", body)).json["failure_kind"] == "session_lost"
+    await ask(once, "/seed_session", {"resources_session_id": "mine"})
+    assert (await ask(once, "/verify", body)).json["reward"] == 1.0
+
+
+async def test_a_delivery_that_waited_in_vain_may_be_tried_again():
+    """The time that it had was spent on another's execution: that is no grader's time-out."""
+    grader = Grader()
+    grader.open = anyio.Event()
+    app = guarded(grader, deadline_s=1.0, mode="sidecar")
+    kinds = []
+
+    async def deliver():
+        kinds.append((await ask(app, "/verify", NAMED)).json)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(deliver)
+        await anyio.sleep(0.6)
+        group.start_soon(deliver)
+    grader.open.set()
+    first, second = (each["failure_kind"] for each in kinds)
+    assert first == "once:verifier_timeout"
+    assert second in {"once:verifier_timeout", "transport_timeout"}
+    assert (await ask(app, "/verify", NAMED)).json.get("reward") in {0.0, 2.0, 3.0}

@@ -161,12 +161,12 @@ async def test_a_tool_that_works_again_clears_its_taint():
 
 
 async def test_the_policy_decides_what_a_kind_voids():
-    """A kind whose action at the tool boundary is ``score`` voids nothing, and is noted."""
+    """A kind whose action at the tool boundary is ``score`` voids nothing; its span tells it."""
     policy = {"tool": {"tool_error": "mask", "transport_unreachable": "score"}}
     app = wrap(tool_server(), server="tools", policy=policy)
     async with client(app) as http:
         assert await episode(http, "unreachable") == {**WRONG, "reward": 0.0}
-        assert coverage(app).degraded == 1
+        assert coverage(app).by_boundary["tool"] == {"transport_unreachable": 1}
         got = await episode(http, "unreachable", "clock")
     assert got["failure_kind"] == "tools:tool_error"
 
@@ -266,3 +266,75 @@ async def test_a_verify_that_fails_tells_its_own_failure():
         await episode(http, "unreachable")
         got = (await http.post("/grade", json=WRONG)).json()
     assert got["failure_kind"] == "judge_failed"
+
+
+async def test_the_body_says_more_than_the_cookies():
+    """Episodes that share a cookie jar are told apart by the session that each names."""
+    app = wrap(tool_server(), server="tools", stateful=False)
+    names = [{"resources_session_id": name} for name in "abc"]
+    async with client(app) as http:
+        for name in names:
+            await http.post("/seed_session", json=name)
+        await http.post("/search", json={**names[0], "trouble": "unreachable"})
+        got = [(await http.post("/verify", json={**WRONG, **name})).json() for name in names]
+    assert [each.get("failure_kind") for each in got] == ["transport_unreachable", None, None]
+
+
+async def test_what_voids_nothing_takes_no_room_from_what_does():
+    """However many unknown exceptions came before, an outage is noted."""
+    app = FastAPI()
+
+    @app.post("/{name}")
+    async def tool(name: str) -> None:
+        raise TROUBLES["unreachable" if name == "last" else "bug"]
+
+    inner = tool_server()
+    inner.router.routes.extend(app.router.routes)
+    async with client(wrap(inner, server="tools")) as http:
+        await http.post("/seed_session", json={})
+        for number in range(12):
+            await http.post(f"/bug{number}", json={})
+        await http.post("/last", json={})
+        got = (await http.post("/verify", json=WRONG)).json()
+    assert got["failure_kind"] == "transport_unreachable"
+
+
+async def test_a_tool_may_be_called_as_the_framework_calls_its_own():
+    """Only the framework's own paths are no tools, not all that end like them."""
+    app = tool_server()
+
+    @app.post("/python/run")
+    async def run() -> None:
+        raise ProviderError("no sandbox")
+
+    async with client(wrap(app, server="tools")) as http:
+        got = await episode(http, "none", tool="/python/run")
+    assert got["failure_kind"] == "provider_unavailable"
+
+
+async def test_one_tool_is_one_tool_by_whatever_path():
+    """A rollout before the path, and a parameter in it, make no other tool of it."""
+    app = tool_server()
+    fails = [True]
+
+    @app.post("/items/{item}")
+    @app.post("/ng-rollout/{rollout}/items/{item}")
+    async def items(item: str) -> dict[str, Any]:
+        if fails:
+            fails.pop()
+            raise ProviderError("no sandbox")
+        return {}
+
+    async with client(wrap(app, server="tools")) as http:
+        await http.post("/seed_session", json={})
+        assert (await http.post("/ng-rollout/1-1/items/5")).status_code == 500
+        assert (await http.post("/items/6")).status_code == 200
+        got = (await http.post("/verify", json=WRONG)).json()
+    assert got == {**WRONG, "reward": 0.0}
+
+
+async def test_layers_further_out_still_see_which_route_it_was():
+    """What routing writes into the scope of a tool call is there for all."""
+    guarded = wrap(tool_server(), server="tools")
+    exchange = await ask(guarded, "/pure", {})
+    assert exchange.scope["route"].path == "/pure"

@@ -201,6 +201,36 @@ async def test_a_long_exchange_is_not_looked_into():
     """Beyond the bound nothing is kept and nothing is read."""
     app = wrap(mcp_server(), server="mcp", stateful=False)
     async with client(app) as http:
-        await call(http, await seeded(http), "gone", arguments={"text": "x" * 300_000})
+        await call(http, await seeded(http), "gone", arguments={"text": "x" * 9_000_000})
         got = (await http.post("/verify", json=WRONG)).json()
     assert "failure_kind" not in got
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        b'{"text": "\\ud83d"}',
+        b'{"n": NaN}',
+        b'{"n": -Infinity}',
+        b'{"text": "%b"}' % (b"x" * 300_000),
+    ],
+    ids=["surrogate", "nan", "infinity", "long"],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+async def test_what_the_server_takes_for_a_call_is_one(arguments, encoding):
+    """No spelling that a model may choose for its arguments hides the tool's failure."""
+    app = wrap(mcp_server(), server="mcp", stateful=False)
+    text = b'{"method": "tools/call", "params": {"name": "gone", "arguments": %b}}' % arguments
+    async with client(app) as http:
+        token = await seeded(http)
+        await http.post("/mcp", content=text.decode().encode(encoding), headers=token)
+        got = (await http.post("/verify", json=WRONG)).json()
+    assert got["failure_kind"] == "provider_unavailable"
+
+
+async def test_a_deep_reply_passes():
+    """A structure that no parser can follow breaks no call."""
+    deep = b'{"result": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}"
+    app = wrap(mcp_server({"odd": deep}), server="mcp", stateful=False)
+    async with client(app) as http:
+        assert (await call(http, await seeded(http), "odd")).content == deep

@@ -126,6 +126,16 @@ async def test_a_look_up_writes_only_where_some_time_has_gone_by(client, clock):
     assert shared().admin().get(name) != first
 
 
+async def test_a_renewed_record_keeps_its_aliases_as_long(client, clock):
+    """All keys of a record that is used live on together; no alias outlives its record."""
+    store = RedisLedgerStore(client)
+    await store.put(live(1), keys=keys(1), ttl_s=TTL_S)
+    await clock.advance(TTL_S / 2)
+    await store.find(keys(1), renew_s=5 * TTL_S)
+    primary, alias = (shared().admin().pttl(client.prefix + b"s:" + key) for key in keys(1))
+    assert 9 * TTL_S * 1000 < alias <= primary + 5
+
+
 async def test_live_records_are_bounded(client, clock):
     """Past the bound the record that was longest not used goes, with all its keys."""
     store = RedisLedgerStore(client, max_sessions=3)
@@ -214,6 +224,20 @@ async def test_cells_that_expired_count_no_more(client, clock):
     await cells.swap(b"another-", cell(b""), expected=None, ttl_s=TTL_S)
     assert int(shared().admin().get(client.prefix + b"bytes")) == size + OVERHEAD
     assert len(stored(client)) == 3 + 3
+
+
+async def test_later_writes_clear_away_what_expired(client, clock):
+    """What is noted about expired cells goes with a few writes, though there is room enough."""
+    cells = RedisCells(client)
+    for n in range(12):
+        await cells.swap(b"brief---%d" % n, cell(), expected=None, ttl_s=TTL_S)
+    await clock.advance(TTL_S + 1)
+    for n in range(4):
+        await cells.swap(b"later---%d" % n, cell(), expected=None, ttl_s=TTL_S)
+    assert shared().admin().zcard(client.prefix + b"written") == 4
+    assert shared().admin().zcard(client.prefix + b"expiring") == 4
+    assert int(shared().admin().get(client.prefix + b"bytes")) == 4 * (OVERHEAD + 1)
+    assert len(stored(client)) == 4 + 3
 
 
 async def test_much_room_is_made_in_several_steps(client):

@@ -11,27 +11,33 @@ from truezero.middleware.call import Call
 from truezero.middleware.episode import EpisodeResponder
 from truezero.middleware.graded import GradedResponder
 from truezero.middleware.guard import Guard
-from truezero.middleware.matching import GuardedRoute
+from truezero.middleware.matching import GuardedRoute, plain_path
 from truezero.middleware.mcp import McpWatcher
 from truezero.middleware.routes import Survey
 from truezero.middleware.tools import ToolWatcher
 from truezero.telemetry import CallFacts
 
+_LONGEST_ID: Final = 512
 _MCP: Final = "(mcp)"
 """Stands for the path of an MCP endpoint, which may be served at several."""
 
 
 def find_tool(guard: Guard, survey: Survey, scope: Scope) -> tuple[GuardedRoute, str | None] | None:
     """The tool that a request calls, over HTTP or over MCP, and its rollout's id."""
+    found = survey.tools.match(scope)
+    # A route that serves many tools by a parameter, or lies below a mount, takes the framework's
+    # own paths too.
+    own = guard.settings.tools == "auto" and guard.dialect.not_tools
+    if found is not None and not (own and _first(plain_path(scope)) in own):
+        return found
     token = guard.dialect.session_token
     if token is not None and any(name == token.header for name, _ in scope["headers"]):
         return GuardedRoute("/mcp", _MCP, Boundary.TOOL), None
-    found = survey.tools.match(scope)
-    if found is None:
-        return None
-    # A route that serves many tools by a parameter takes the framework's own paths too.
-    path = "/" + scope["path"].rstrip("/").rpartition("/")[2]
-    return None if path in (guard.dialect.not_tools or ()) else found
+    return None
+
+
+def _first(path: str) -> str:
+    return "/" + path.lstrip("/").partition("/")[0]
 
 
 async def answer(
@@ -71,5 +77,5 @@ async def answer(
 
 def _note_repetition(guard: Guard, facts: CallFacts, rollout_id: str) -> None:
     """Show that a rollout's attempt is verified again, where nothing keeps it from that."""
-    if guard.recent.note(facts.route, rollout_id):
+    if len(rollout_id) <= _LONGEST_ID and guard.recent.note(facts.route, rollout_id):
         guard.settler.repeated(facts=facts)

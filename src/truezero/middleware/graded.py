@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guards the calls whose reply is a verdict: ``/verify`` and its like."""
 
+import time
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, final
@@ -12,6 +13,7 @@ from truezero.classify import classify_exception
 from truezero.errors import FailureError
 from truezero.kinds import Boundary, FailureKind, Fault, Source
 from truezero.middleware.bodies import RefusedError
+from truezero.middleware.matching import plain_path
 from truezero.middleware.once import Once
 from truezero.middleware.responder import Responder
 from truezero.outcomes import Failure, Masked, Retryable
@@ -19,11 +21,14 @@ from truezero.redact import clean_reason
 from truezero.sessions import Live, Lost, SessionState, Taint, Unproven, session_failure
 from truezero.sessions.claims import Claim, Conflict, KeptReply
 from truezero.sessions.trouble import StoreTroubleError
-from truezero.wire.identity import read_identity
+from truezero.wire.identity import NAMES_SESSION, Identity, read_identity
 from truezero.wire.replies import ReadReply
 from truezero.wire.requests import AgentFailure, inspect_request
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
+_NO_WAIT_S: Final = 0.25
+"""A claim that was had within this time, in seconds, did not wait for another delivery."""
+_NOBODY: Final = Identity()
 _NO_VERDICT_AT_ALL: Final = frozenset(
     {"no reward field", "reply is not a JSON object", "reply is not JSON"}
 )
@@ -51,7 +56,7 @@ class GradedResponder(Responder):
             return None
         if guard.echoes:
             self.body = asked.body
-        matters = guard.stateful or guard.may_be_tainted
+        matters = guard.stateful or guard.may_be_tainted or guard.once is not None
         state: SessionState | None = None
         # A run seeds its own session; elsewhere one can be noted if there is a cookie.
         if self.route.boundary is Boundary.VERIFY and (matters or self.headers.cookie):
@@ -61,6 +66,8 @@ class GradedResponder(Responder):
         failure = self._void_before(asked.agent_failure) or self._session_failure(state)
         if failure is not None:
             self.identify()
+            if self.claim is not None:
+                await self.let_go(self.claim)  # nothing was executed: what voids it may be mended
             await self.answer(guard.settler.failed(failure, facts=self.facts))
             return None
         return asked.body
@@ -99,12 +106,15 @@ class GradedResponder(Responder):
         named = read_identity(body)
         facts.rollout_id = facts.rollout_id or named.rollout_id
         named = named._replace(rollout_id=facts.rollout_id)
+        self.waits_since = time.monotonic()
         try:
             claimed = await once.claim(
-                body, named, path=self.route.template, session_id=facts.session_id
+                body, named, path=plain_path(self.scope), session_id=facts.session_id
             )
         except StoreTroubleError:
             return await self._refused_for_store()
+        if time.monotonic() - self.waits_since < _NO_WAIT_S:
+            self.waits_since = None
         match claimed:
             case KeptReply():
                 await self.replay(claimed)
@@ -138,16 +148,20 @@ class GradedResponder(Responder):
     async def _session(self, body: bytes, *, matters: bool) -> SessionState:
         """What is known of the session; names in the body are looked for only where they matter."""
         guard, headers = self.guard, self.scope["headers"]
-        rollout_id = self.facts.rollout_id
-        state = await guard.ledger.check(request_headers=headers, rollout_id=rollout_id)
-        if matters and not isinstance(state, Live):
+        check, rollout_id, named = guard.ledger.check, self.facts.rollout_id, _NOBODY
+        if matters and NAMES_SESSION in body:  # what the caller itself says comes before cookies
             named = read_identity(body)
-            if named.session_id or (named.rollout_id and not rollout_id):
-                self.facts.rollout_id = rollout_id or named.rollout_id
-                state = await guard.ledger.check(
+        state = await check(
+            request_headers=headers, session_id=named.session_id, rollout_id=rollout_id
+        )
+        if matters and not isinstance(state, Live) and not rollout_id:
+            named = read_identity(body)
+            if named.rollout_id:
+                self.facts.rollout_id = named.rollout_id
+                state = await check(
                     request_headers=headers,
                     session_id=named.session_id,
-                    rollout_id=self.facts.rollout_id,
+                    rollout_id=named.rollout_id,
                 )
         self.facts.session_id = getattr(state, "session_id", None)
         if isinstance(state, Live | Lost | Unproven):
@@ -174,6 +188,7 @@ class GradedResponder(Responder):
         read = self.guard.dialect.read(body)
         spoken = read.spoken
         if spoken is not None and (spoken.mask_sample or spoken.failure_class):
+            self.is_final = not spoken.failure_class  # the server asks for another try
             settler.spoken(self._spoken(read), facts=self.facts)
             return None
         if read.reward is None and spoken is None and self._is_guessed(read):

@@ -7,7 +7,7 @@ parameters. A path that is guarded and leads nowhere costs nothing: the app's 40
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from starlette.types import Scope
@@ -102,6 +102,13 @@ class RouteMap:
         return None if route is None else (route, rollout[1] if rollout else None)
 
 
+def plain_path(scope: Scope) -> str:
+    """A request's path as it was asked for, without NeMo Gym's rollout before it."""
+    path: str = scope["path"].removesuffix("\n").rstrip("/")
+    rollout = _ROLLOUT.fullmatch(path) if "/ng-rollout/" in path else None
+    return rollout[2] if rollout else path
+
+
 def _pattern(template: str) -> str:
     """A regular expression for a path with parameters; ``{name:path}`` takes slashes too."""
     parts: list[str] = []
@@ -118,5 +125,4 @@ def _under(route: GuardedRoute, scope: Scope) -> GuardedRoute:
     mounted = scope.get("root_path", "").removeprefix(scope.get("app_root_path", ""))
     if not mounted or "app_root_path" not in scope:
         return route
-    template = mounted + route.template
-    return GuardedRoute(template, route.path, route.boundary, route.layer, route.endpoint)
+    return replace(route, template=mounted + route.template)

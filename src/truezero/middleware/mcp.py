@@ -9,10 +9,11 @@ Source:
     begins with ``HTTP <status> from POST /<tool>: ``. What follows may be anybody's words.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,9 +22,11 @@ from truezero.middleware.call import CALL, Call
 from truezero.middleware.guard import Guard
 from truezero.middleware.held import BODY
 from truezero.middleware.matching import GuardedRoute
-from truezero.middleware.tools import MAX_WATCHED, SessionMarker
+from truezero.middleware.tools import SessionMarker
 from truezero.sessions.store import CALL_LIMIT
 
+MAX_MCP: Final = 8 * 1024 * 1024
+"""Bytes of a message that are looked into; longer ones are not."""
 _RETRYABLE: Final = frozenset({408, 425, 429})
 _FAILED: Final = re.compile(r"HTTP (\d{3}) from POST /[A-Za-z0-9_-]+: ")
 
@@ -38,7 +41,7 @@ class _Request(msgspec.Struct):
 
 
 class _Content(msgspec.Struct):
-    text: str = ""
+    text: object = ""
 
 
 class _Result(msgspec.Struct):
@@ -50,8 +53,7 @@ class _Reply(msgspec.Struct):
     result: _Result | None = None
 
 
-_REQUEST: Final = msgspec.json.Decoder(_Request)
-_REPLY: Final = msgspec.json.Decoder(_Reply)
+_Message = TypeVar("_Message", _Request, _Reply)
 
 
 class McpWatcher(SessionMarker):
@@ -87,16 +89,17 @@ class McpWatcher(SessionMarker):
 
     async def watch(self, app: ASGIApp) -> None:
         """Pass the request on, and note how the tool fared before its reply is complete."""
-        await app({**self.scope, CALL: self.call}, self._hear, self._tell)
+        self.scope[CALL] = self.call
+        await app(self.scope, self._hear, self._tell)
 
     async def _hear(self) -> Message:
         message = await self.receive()
-        if len(self._asked) <= MAX_WATCHED:
+        if len(self._asked) <= MAX_MCP:
             self._asked += message.get("body", b"")
         return message
 
     async def _tell(self, message: Message) -> None:
-        if message["type"] == BODY and len(self._answered) <= MAX_WATCHED:
+        if message["type"] == BODY and len(self._answered) <= MAX_MCP:
             self._answered += message.get("body", b"")
             if not message.get("more_body", False):
                 await self._conclude()
@@ -116,7 +119,8 @@ class McpWatcher(SessionMarker):
         if not result.is_error:
             await self.worked(call=call)
             return
-        said = _FAILED.match(result.content[0].text) if result.content else None
+        text = result.content[0].text if result.content else None
+        said = _FAILED.match(text) if isinstance(text, str) else None
         status = int(said[1]) if said else HTTPStatus.BAD_REQUEST
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
             await self.failed(self.status_failure(status), call=call)
@@ -125,19 +129,26 @@ class McpWatcher(SessionMarker):
 
     def _called(self) -> str | None:
         """The path of the tool that the request calls; ``None`` for anything else."""
-        if len(self._asked) > MAX_WATCHED:
+        request = _read(self._asked, _Request)
+        if request is None or request.method != "tools/call":
             return None
-        try:
-            request = _REQUEST.decode(self._asked)
-        except msgspec.DecodeError:
-            return None
-        return f"/{request.params.name}" if request.method == "tools/call" else None
+        return f"/{request.params.name}"
 
     def _result(self) -> _Result | None:
         """The tool's result; ``None`` for an error of the protocol, or a reply that is no JSON."""
-        if len(self._answered) > MAX_WATCHED:
-            return None
-        try:
-            return _REPLY.decode(self._answered).result
-        except msgspec.DecodeError:
-            return None
+        reply = _read(self._answered, _Reply)
+        return None if reply is None else reply.result
+
+
+def _read(said: bytearray, kind: type[_Message]) -> _Message | None:
+    """Read a message, as generously as servers do: what they take for JSON is JSON."""
+    if len(said) > MAX_MCP:
+        return None
+    try:
+        return msgspec.json.decode(said, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return msgspec.convert(json.loads(said), type=kind)
+    except (ValueError, RecursionError):
+        return None

@@ -60,6 +60,8 @@ class Responder(CallSettler, ABC):
         self.headers = _NO_HEADERS
         self.claim: Claim | None = None
         """The right to execute this call, where one delivery alone may."""
+        self.is_final = True
+        """Whether the reply is the answer to every delivery."""
         self._given: bytes | None = None
         self._settled = False
         self._replaced = False
@@ -89,10 +91,11 @@ class Responder(CallSettler, ABC):
                 await self._silent()
         finally:
             if self.claim is not None:
-                await self._let_go(self.claim)
+                await self.let_go(self.claim)
 
-    async def _let_go(self, claim: Claim) -> None:
+    async def let_go(self, claim: Claim) -> None:
         """Leave a call that ended without a final reply to its next delivery."""
+        self.claim = None
         with CancelScope(shield=True):
             if self.guard.once is not None:
                 await self.guard.once.claims.release(claim)
@@ -135,7 +138,8 @@ class Responder(CallSettler, ABC):
         asked = self._asked(None if self.guard.settler.breaker.stopped else self.body)
         reply = self.guard.dialect.encode(outcome, asked, mode=self.guard.mode)
         whole = self.held.replaced(await self.dressed(reply, outcome.failure))
-        if self.claim is not None and isinstance(outcome, Masked):
+        late = self.call.timed_out and self.waits_since is not None
+        if self.claim is not None and isinstance(outcome, Masked) and not late:
             await self._keep(KeptReply(whole.status, whole.headers, whole.body))
         await self._reply(whole)
 
@@ -169,9 +173,9 @@ class Responder(CallSettler, ABC):
 
     async def _keep(self, reply: KeptReply) -> None:
         """Keep a final reply for later deliveries of the same call, before it goes out."""
-        claim, self.claim = self.claim, None
-        if claim is not None and self.guard.once is not None:
-            await self.guard.once.claims.finish(claim, reply)
+        if self.claim is not None and self.guard.once is not None:
+            await self.guard.once.claims.finish(self.claim, reply)
+            self.claim = None
 
     def _scope_for(self, body: bytes, read: RequestBody) -> Scope:
         """The app's scope: a copy, so that layers further out keep theirs."""
@@ -237,7 +241,7 @@ class Responder(CallSettler, ABC):
         if outcome is not None:
             await self.answer(outcome)
             return
-        if self.claim is not None and self.held.status < _FIRST_ERROR:
+        if self.claim is not None and self.is_final and self.held.status < _FIRST_ERROR:
             held = self.held
             await self._keep(KeptReply(held.status, held.headers, held.body()))
         self.facts.response_started = True

@@ -26,6 +26,8 @@ class CallSettler:
         self.held = HeldReply()
         self.arrived = False
         """Whether the whole request was read."""
+        self.waits_since: float | None = None
+        """Since when it waited for another delivery of the same call, if it did."""
         self.body: bytes | None = None
         """The sanitized body, kept only where a failure would echo it."""
 
@@ -52,6 +54,9 @@ class CallSettler:
     def timeout(self) -> Masked | Retryable:
         """Settle a call whose deadline passed."""
         what, kind = "no reply", FailureKind.VERIFIER_TIMEOUT
+        if self.waits_since is not None:
+            # It got less than its time, or none, to be executed in: another try may fare better.
+            what, kind = "another delivery of it did not end", FailureKind.TRANSPORT_TIMEOUT
         if not self.arrived:
             what, kind = "the request's body did not arrive", FailureKind.TRANSPORT_TIMEOUT
         reason = f"{what} within deadline_s={self.guard.deadline.seconds:g}"

@@ -20,13 +20,13 @@ from truezero.middleware.call import CALL, Call
 from truezero.middleware.deadline import is_cancellation
 from truezero.middleware.guard import Guard
 from truezero.middleware.held import BODY, START
-from truezero.middleware.matching import GuardedRoute
+from truezero.middleware.matching import GuardedRoute, plain_path
 from truezero.middleware.settling import CallSettler
 from truezero.middleware.sight import reads_session
 from truezero.outcomes import Failure
 from truezero.sessions import Lost, NeverSeeded, SessionState, Taint, Unproven
 from truezero.sessions.store import CALL_LIMIT
-from truezero.wire.identity import read_identity
+from truezero.wire.identity import NAMES_SESSION, read_identity
 
 MAX_WATCHED: Final = 262_144
 """Bytes of a tool's request, or of its reply, that are looked into; longer ones are not."""
@@ -42,6 +42,8 @@ class SessionMarker(CallSettler):
         self.scope = scope
         self.state: SessionState = NeverSeeded()
         self.has_failed = False
+        self.is_named = False
+        """Whether the request's body names the session, so that the tool knows it."""
         self.carried: tuple[bytes, bytes] | None = None
         """A header of the reply, by which the client carries that this call went elsewhere."""
 
@@ -56,6 +58,7 @@ class SessionMarker(CallSettler):
     async def look_up_by(self, body: bytes) -> None:
         """Find the session by what the body names, where nothing else told it."""
         named = read_identity(body)
+        self.is_named = named.session_id is not None
         if named.session_id or named.rollout_id:
             self._is(
                 await self.guard.ledger.check(
@@ -76,7 +79,7 @@ class SessionMarker(CallSettler):
         state = self.state
         if not (self.guard.stateful and isinstance(state, Lost)):
             return False
-        if not failed and not reads_session(endpoint, route):
+        if not (failed or self.is_named or reads_session(endpoint, route)):
             return False
         reason = f"a tool call went elsewhere: {state.reason}"
         failure = self.failure(FailureKind.SESSION_LOST, reason, source=Source.SESSION)
@@ -96,8 +99,10 @@ class SessionMarker(CallSettler):
         self.has_failed = True
         # What a call did not do to a session that was lost, a later one does not do for it.
         lasting = lasting or failure.kind == FailureKind.SESSION_LOST
-        self.guard.settler.tainted(failure, facts=self.facts, exception=exc)
-        if failure.fault is not Fault.POLICY:
+        settler = self.guard.settler
+        settler.tainted(failure, facts=self.facts, exception=exc)
+        # What voids nothing is told by its own span, and takes no room from what does.
+        if failure.fault is not Fault.POLICY and settler.voids(failure, reward=0.0):
             self.guard.may_be_tainted = True
             await self.guard.ledger.taints.note(self.state, Taint(call, failure, lasting))
 
@@ -127,16 +132,16 @@ class ToolWatcher(SessionMarker):
         super().__init__(guard, route, call, scope=scope)
         self.receive = receive
         self.send = send
-        # Its path, as it was asked for: one route may serve many tools.
-        self.name: str = scope["path"].rstrip("/")[:CALL_LIMIT]
+        self.name = _name(route.template, scope)
         self._asked = bytearray()
 
     async def watch(self, app: ASGIApp) -> None:
         """Pass the call on, and note how it ended before its reply goes out."""
         await self.look_up()
-        receive = self._hear if isinstance(self.state, _OPEN) else self.receive
+        # Not a copy: layers further out read there which route it was.
+        self.scope[CALL] = self.call
         try:
-            await app({**self.scope, CALL: self.call}, receive, self._tell)
+            await app(self.scope, self._hear, self._tell)
         except BaseException as exc:
             if not is_cancellation(exc) and not is_exit(exc):
                 await self._raised(exc)
@@ -213,7 +218,18 @@ class ToolWatcher(SessionMarker):
         await self.failed(failure, call=self.name)
 
     async def _name_session(self) -> None:
-        if isinstance(self.state, _OPEN) and 0 < len(self._asked) <= MAX_WATCHED:
-            body = bytes(self._asked)
-            self._asked.clear()
+        body = bytes(self._asked)
+        self._asked.clear()
+        if not body or len(body) > MAX_WATCHED:
+            return
+        if NAMES_SESSION in body or isinstance(self.state, _OPEN):
             await self.look_up_by(body)
+
+
+def _name(template: str, scope: Scope) -> str:
+    """What a tool is called among the taints of a session.
+
+    A route of nothing but parameters serves many tools, which only the path as asked tells apart.
+    """
+    is_fixed = any("{" not in part for part in template.strip("/").split("/"))
+    return (template.rstrip("/") if is_fixed else plain_path(scope))[:CALL_LIMIT]

@@ -58,6 +58,13 @@ class _Said(msgspec.Struct, array_like=True):
     body: bytes = b""
 
 
+class _Running(NamedTuple):
+    """A call that goes on in this process."""
+
+    digest: bytes
+    over: anyio.Event
+
+
 _SAID: Final = msgspec.msgpack.Decoder(_Said)
 
 
@@ -108,7 +115,7 @@ class Claims:
         self._longest_s = longest_s
         self._lease_s = lease_s
         self._kept_s = kept_s
-        self._here: dict[bytes, anyio.Event] = {}
+        self._here: dict[bytes, _Running] = {}
 
     async def claim(self, key: bytes, *, digest: bytes) -> Claimed:
         """Claim a call, or wait for whoever has claimed it.
@@ -127,6 +134,13 @@ class Claims:
         said = _Said(digest, uuid4().bytes)
         wait_s = _FIRST_WAIT_S
         while True:
+            # What goes on here is known whatever becomes of the store.
+            here = self._here.get(key)
+            if here is not None:
+                if here.digest != digest:
+                    return Conflict()
+                await here.over.wait()
+                continue
             cell = Cell(uuid4().bytes, msgspec.msgpack.encode(said))
             done, standing = await self._cells.swap(
                 key, cell, expected=None, ttl_s=self._time_to_live()
@@ -140,7 +154,7 @@ class Claims:
                 return Conflict()
             if theirs.status:
                 return KeptReply(theirs.status, theirs.headers, theirs.body)
-            await self._wait(key, wait_s)
+            await anyio.sleep(wait_s)
             wait_s = min(_LONGEST_WAIT_S, 2 * wait_s)
 
     async def finish(self, claim: Claim, reply: KeptReply) -> None:
@@ -176,27 +190,18 @@ class Claims:
                         return  # it took too long to renew, and somebody else has it now
                     claim.token = standing.token
         finally:
-            event = self._here.pop(claim.key, None)
-            if event is not None:
-                event.set()
+            running = self._here.pop(claim.key, None)
+            if running is not None:
+                running.over.set()
 
     def _take(self, key: bytes, said: _Said, token: bytes) -> Claim:
         claim = Claim(key, said, token)
-        self._here[key] = anyio.Event()
+        self._here[key] = _Running(said.digest, anyio.Event())
         if not self._cells.in_process:
             with suppress(RuntimeError):  # elsewhere than on asyncio the claim is not renewed
                 loop = asyncio.get_running_loop()
                 claim.renewal = loop.create_task(self._renew(claim))
         return claim
-
-    async def _wait(self, key: bytes, wait_s: float) -> None:
-        """Wait until a claim of this process ends, or a moment for that of another."""
-        event = self._here.get(key)
-        if event is None:
-            await anyio.sleep(wait_s)
-            return
-        with anyio.move_on_after(self._lease_s):
-            await event.wait()
 
     async def _renew(self, claim: Claim) -> None:
         while True:

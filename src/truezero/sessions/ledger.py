@@ -107,14 +107,15 @@ class Ledger:
             where = "store_timeout_s"
             raise ConfigurationError(where, f"must be above 0 seconds, not {store_timeout_s}")
 
-        def sign(key: str) -> tuple[MarkerSigner, MarkerSigner]:
-            made = partial(MarkerSigner, server=server, secret=key, ttl_s=ttl_s, clock=clock)
+        def sign(*keys: str) -> tuple[MarkerSigner, MarkerSigner]:
+            made = partial(MarkerSigner, server=server, secret=keys, ttl_s=ttl_s, clock=clock)
             return made(), made(prefix=TAINT_PREFIX)
 
         self._server = server
         self._is_warned = False
         self._sign = sign
-        self._marker, self._taint_marker = sign(token_hex(32) if secret is None else secret)
+        self._own_key = token_hex(32) if secret is None else secret
+        self._marker, self._taint_marker = sign(self._own_key)
         self._shared_secret = shared_secret if secret is None else None
         self._keys = Keys(server=server)
         self._own = OwnCookies(keys=self._keys, signers=cookie_signers, clock=clock)
@@ -244,7 +245,7 @@ class Ledger:
         if not self._is_warned and isinstance(state, Lost) and state.reason == ELSEWHERE:
             self._is_warned = True
             warn_of_workers(self._server, self._store)
-        return self.taints.beside(state, found.cookies)
+        return self.taints.beside(state, found.cookies, on_record=found.record is not None)
 
     async def _note(
         self,
@@ -274,7 +275,8 @@ class Ledger:
             return
         key = await self._shared_secret()
         if key is not None:
-            self._marker, self._taint_marker = self._sign(key)
+            # What went out before must go on being read.
+            self._marker, self._taint_marker = self._sign(self._own_key, key)
             self._shared_secret = None
 
     async def _named_by(self, named: Named) -> str | None:

@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, final
 
@@ -85,8 +85,8 @@ class MarkerSigner:
 
     Args:
         server: The server's name; a marker of another server reads as none.
-        secret: The key, shared by all workers. ``None``: random, so that only this process, and
-            what it forks, can read its markers.
+        secret: The key, shared by all workers; of several the last one signs, and all are read.
+            ``None``: random, so that only this process, and what it forks, can read its markers.
         ttl_s: The cookie's Max-Age, in seconds, above 0.
         clock: Seconds since 1970.
         prefix: What the cookie's name begins with: a cookie of another prefix reads as none.
@@ -99,25 +99,26 @@ class MarkerSigner:
         self,
         *,
         server: str,
-        secret: str | None,
+        secret: str | Sequence[str] | None,
         ttl_s: float,
         clock: Callable[[], float] = time.time,
         prefix: str = COOKIE_PREFIX,
     ) -> None:
         """Take the key, or make one."""
-        if secret is not None and not secret:
-            where = "secret"
-            raise ConfigurationError(where, "is empty, and anybody could sign with it")
-        if secret is not None and _has_surrogates(secret):
-            where = "secret"
-            raise ConfigurationError(where, "is no text: it has bytes that are not UTF-8")
+        if secret is None:
+            keys = [secrets.token_hex(32)]
+        else:
+            keys = [secret] if isinstance(secret, str) else list(secret)
+        if not keys or not all(keys):
+            raise ConfigurationError("secret", "is empty, and anybody could sign with it")
+        if any(map(_has_surrogates, keys)):
+            raise ConfigurationError("secret", "is no text: it has bytes that are not UTF-8")
         if not ttl_s > 0:
             where = "ttl_s"
             raise ConfigurationError(where, f"must be above 0 seconds, not {ttl_s}")
         self.cookie_name = _cookie_name(server, prefix)
         self._clock = clock
-        key = secrets.token_hex(32) if secret is None else secret
-        self._signer = ClockedSigner(key, salt="truezero.sessions.marker", clock=clock)
+        self._signer = ClockedSigner(keys, salt="truezero.sessions.marker", clock=clock)
         self._attributes = f"; Path=/; Max-Age={max(1, int(ttl_s))}; HttpOnly; SameSite=Lax"
 
     def header(self, marker: Marker) -> tuple[bytes, bytes]:

@@ -13,13 +13,15 @@ class ClockedSigner(TimestampSigner):
     """Reads and writes what a ``TimestampSigner`` with the same key and salt does.
 
     Args:
-        secret: The key.
+        secret: The key; of several the last one signs, and all are read.
         salt: Keeps signatures apart from those of others with the same key; ``None``:
             itsdangerous' default, as in Starlette's session middleware.
         clock: Seconds since 1970.
     """
 
-    def __init__(self, secret: str, *, salt: str | None = None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, secret: str | list[str], *, salt: str | None = None, clock: Callable[[], float]
+    ) -> None:
         """Keep the clock."""
         super().__init__(secret, salt)
         self._clock = clock

@@ -60,6 +60,10 @@ class LocalTaints:
         if left:
             self._noted[session_id] = left
 
+    def knows(self, session_id: str) -> bool:
+        """Whether something is noted of a session."""
+        return session_id in self._noted
+
     def forget(self, session_id: str) -> None:
         """Start anew: the session was seeded again."""
         self._noted.pop(session_id, None)
@@ -131,7 +135,9 @@ class Taints:
         """Take back what was noted of a call that has worked since."""
         if not isinstance(state, _NAMED) or state.session_id is None:
             return
-        if any(taint.call == call for taint in state.taints):
+        # Asked of the store even where none was seen: it may have come since this call began.
+        known = any(taint.call == call for taint in state.taints)
+        if known or self._store.in_process or self._here.knows(state.session_id):
             self._here.clear(state.session_id, call)
             await self._store.clear((self._keys.session(state.session_id),), call=call)
 
@@ -139,15 +145,26 @@ class Taints:
         """Start anew with a session."""
         self._here.forget(session_id)
 
-    def beside(self, state: SessionState, cookies: Mapping[str, str]) -> SessionState:
-        """A state with what this process and the client know beside the store."""
+    def beside(
+        self, state: SessionState, cookies: Mapping[str, str], *, on_record: bool
+    ) -> SessionState:
+        """A state with what this process and the client know beside the store.
+
+        Args:
+            state: What the store and the request say.
+            cookies: The request's cookies.
+            on_record: Whether the store has the session: then it knows more than this process,
+                of which calls have worked since in other workers.
+        """
         if not isinstance(state, _NAMED) or state.session_id is None:
             return state
-        taints = self._here.beside(state.session_id, state.taints)
+        taints = state.taints
+        if not on_record:
+            taints = self._here.beside(state.session_id, taints)
         signer = self._sign()
         value = cookies.get(signer.cookie_name)
         if value is not None and _names(signer, value, state.session_id):
-            taints = with_taint(taints, _WENT_ELSEWHERE)
+            taints = (*taints, _WENT_ELSEWHERE)
         return state if taints is state.taints else replace(state, taints=taints)
 
     def carried(self, state: Lost) -> tuple[bytes, bytes]:

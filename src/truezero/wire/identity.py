@@ -10,6 +10,8 @@ import msgspec
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,511}")
 _MOST_DIGITS: Final = 18
+NAMES_SESSION: Final = b"resources_session_id"
+"""Without these bytes a body names no session; a look for them costs far less than reading it."""
 SESSION_ID_LIMIT: Final = 512
 """Longest session id that is read, in characters."""
 

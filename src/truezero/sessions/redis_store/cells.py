@@ -85,6 +85,7 @@ class RedisCells:
         )
         match reply:
             case [1, over]:
+                await self._trim(over=over)
                 return True, cell
             case [0]:
                 return False, None

@@ -32,6 +32,9 @@ _FORGET: Final = "DELETE FROM cells WHERE id = ?"
 class SqliteCells:
     """A ``CellStore`` in a file that several worker processes share.
 
+    While a value is written or read, the process's other calls to the file wait: some 15 ms for
+    each megabyte.
+
     Args:
         file: The file.
         max_bytes: Most bytes of values and their entries; past it the cells that were longest not

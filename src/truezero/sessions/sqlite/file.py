@@ -29,8 +29,8 @@ class SqliteFile:
 
     What a call wrote is there for all processes before it returns, and stays whichever process is
     killed. If the machine itself goes down the last writes may be undone, and nothing else is lost.
-    No call blocks the event loop. The file lies on a local disk; it is not deleted or copied over
-    while a process uses it.
+    No call blocks the event loop. ``os.fork`` closes the file first, which takes some milliseconds.
+    The file lies on a local disk; it is not deleted or copied over while a process uses it.
 
     Args:
         path: Where it is, or shall be; a new one can be read by its owner only.

@@ -36,6 +36,7 @@ class Worker:
         """Start nothing."""
         self._path = path
         self._stuck: Steps | None = None
+        self._inherited: Steps | None = None
         self._thread: threading.Thread | None = None
         self._start_afresh()
         _workers.add(self)
@@ -47,6 +48,9 @@ class Worker:
             RuntimeError: This process was forked while its parent was stuck in the file, or it is
                 ending.
         """
+        if self._inherited is not None:
+            problem = "a parent process was stuck in the store's file when it forked this one"
+            raise RuntimeError(problem)
         thread = self._thread
         is_running = thread is not None and thread.is_alive()
         self._queue.put(call)
@@ -65,7 +69,7 @@ class Worker:
             Whether there is a thread to end.
         """
         with self._lock:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 return False
             self._stopping = True
             if waiter is not None:
@@ -89,20 +93,24 @@ class Worker:
         self._stuck = None if self.join() else self._steps
 
     def after_fork_in_parent(self) -> None:
-        """Go on with what waits."""
+        """Let threads start again."""
         self._pausing = False
         if self._stuck is None:
             self._thread = None
             _running.discard(self)
             self._take_all()
-            if self._steps.waiting or self._stopping:
-                self._queue.put(None)
-                self._start()
         self._stuck = None
         self._lock.release()
 
+    def go_on(self) -> None:
+        """Start the thread for what waits since before the fork."""
+        if self._thread is None and (self._steps.waiting or self._stopping):
+            self._queue.put(None)
+            self._start()
+
     def after_fork_in_child(self) -> None:
         """Forget what waits: it is the parent's. A file that is open is kept so, and not used."""
+        self._inherited = self._inherited or self._stuck
         self._start_afresh()
 
     def _start_afresh(self) -> None:
@@ -116,9 +124,6 @@ class Worker:
 
     def _start(self) -> None:
         with self._lock:
-            if self._stuck is not None:
-                problem = "a parent process was stuck in the store's file when it forked this one"
-                raise RuntimeError(problem)
             if self._thread is None or not self._thread.is_alive():
                 name = f"truezero-sqlite {self._path}"
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -192,10 +197,13 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
-    for worker in _forking:
-        worker.after_fork_in_parent()
+    workers = [*_forking]
     _forking.clear()
+    for worker in workers:
+        worker.after_fork_in_parent()
     _gate.release()
+    for worker in workers:
+        worker.go_on()
 
 
 def _after_fork_in_child() -> None:
