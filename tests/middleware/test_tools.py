@@ -36,6 +36,7 @@ TROUBLES: dict[str, Any] = {
     "upstream": raises(502),
     "key": raises(401),
     "asked_badly": raises(404),
+    "no_address": httpx.UnsupportedProtocol("ftp"),
     "bug": KeyError("city"),
     "clock": TimeoutError(),
     "gone": HTTPException(503, "no capacity"),
@@ -125,7 +126,9 @@ async def test_a_zero_after_a_failed_tool_call_is_no_zero(trouble, kind):
         assert "mask_sample" not in await episode(http), "the next episode has no taint"
 
 
-@pytest.mark.parametrize("trouble", ["bug", "clock", "refused", "asked_badly", "model", "none"])
+@pytest.mark.parametrize(
+    "trouble", ["bug", "clock", "refused", "asked_badly", "no_address", "model", "none"]
+)
 async def test_the_models_own_bad_call_voids_nothing(trouble):
     """A 400, a provider that refuses what was asked, and a declared policy error are no outage.
 

@@ -180,7 +180,11 @@ def _by_row(exc: BaseException, row: Row, boundary: Boundary) -> _Finding:
     status = status_of(exc, row)
     if status is None:
         kind = KIND_OF[row.sense][boundary]
-        return _Finding(str(kind), default_fault(kind), exc, transient=row.transient)
+        fault = default_fault(kind)
+        if boundary is Boundary.TOOL and row.sense is Sense.UNREACHABLE and not row.transient:
+            # An address that is none: a tool goes where the model sends it.
+            kind, fault = FailureKind.TOOL_ERROR, Fault.POLICY
+        return _Finding(str(kind), fault, exc, transient=row.transient)
     wait = retry_after_of(exc)
     if row.reply:
         return _by_reply(exc, status, wait, boundary)

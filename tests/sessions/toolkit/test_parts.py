@@ -173,11 +173,11 @@ async def test_a_log_handler_that_raises_breaks_no_release(make_sessions, provid
 async def test_a_turn_forgets_who_has_waited():
     """A session of a million calls holds no more than one of two."""
     turn = Turn()
-    async with turn.taken(wait_s=None):
+    async with turn.taken(1, wait_s=None):
         for wait_s in (0, 0.001):
 
             async def wait(wait_s=wait_s):
-                async with turn.taken(wait_s=wait_s):
+                async with turn.taken(2, wait_s=wait_s):
                     pass
 
             async with running(wait) as ends:

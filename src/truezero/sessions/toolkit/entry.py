@@ -130,13 +130,13 @@ class Entry(Generic[State]):
             with self.draining:
                 await self._unused.wait()
 
-    def is_mine(self) -> bool:
-        """Whether this very task uses the session."""
-        return anyio.get_current_task().id in self._users
+    def is_used_by(self, task: int) -> bool:
+        """Whether this task uses the session."""
+        return task in self._users
 
     @asynccontextmanager
-    async def used(self) -> AsyncGenerator[State, None]:
-        """Count a use, and give it the state.
+    async def used(self, task: int) -> AsyncGenerator[State, None]:
+        """Count a use by a task, and give it the state.
 
         Raises:
             SessionError: The session ended before the use could begin, or its state was released
@@ -144,7 +144,6 @@ class Entry(Generic[State]):
         """
         if self.cause is not None or self.made is None:
             raise refusals.not_seeded_yet() if self.cause is None else refusals.ended(self.cause)
-        task = anyio.get_current_task().id
         self._users[task] += 1
         attempt = self.attempt
         try:

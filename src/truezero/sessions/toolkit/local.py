@@ -82,10 +82,11 @@ class LocalSessions(Generic[State]):
         """Give a session's state to a block, and let its idle time start anew at the end."""
         del session_id
         entry = self._usable(key)
-        async with nullcontext() if concurrent else entry.turn.taken(wait_s=wait_s):
+        task = anyio.get_current_task().id
+        async with nullcontext() if concurrent else entry.turn.taken(task, wait_s=wait_s):
             self._refuse_ended(entry)
             try:
-                async with entry.used() as state:
+                async with entry.used(task) as state:
                     yield state
             finally:
                 entry.renew(self._terms.clock())
@@ -100,7 +101,7 @@ class LocalSessions(Generic[State]):
             if standing is not None and standing.leaked:
                 raise refusals.release_given_up()
             return Closing.CLOSED if standing is None else Closing.ALREADY_CLOSED
-        if entry.is_mine():
+        if entry.is_used_by(anyio.get_current_task().id):
             raise refusals.close_in_use()
         cause = entry.expired(self._terms.clock()) if entry.phase is Phase.LIVE else None
         entry.end(cause or ReleaseCause.CLOSED, drain_s=self._bounds.drain_s)

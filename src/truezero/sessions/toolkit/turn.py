@@ -23,10 +23,11 @@ class Turn:
         self._refusal: Callable[[], Exception] | None = None
 
     @asynccontextmanager
-    async def taken(self, *, wait_s: float | None) -> AsyncGenerator[None, None]:
+    async def taken(self, task: int, *, wait_s: float | None) -> AsyncGenerator[None, None]:
         """Be the only one in here.
 
         Args:
+            task: The id of the task that calls.
             wait_s: Seconds to wait for it; ``None``: for as long as it takes.
 
         Raises:
@@ -34,22 +35,22 @@ class Turn:
             SessionBusyError: The wait took longer.
             Exception: What it was shut with, during the wait.
         """
-        if self.is_mine():
+        if self._holder == task:
             raise refusals.use_in_use()
         try:
             self._lock.acquire_nowait()
         except anyio.WouldBlock:
             await self._acquire(wait_s)
-        self._holder = anyio.get_current_task().id
+        self._holder = task
         try:
             yield
         finally:
             self._holder = None
             self._lock.release()
 
-    def is_mine(self) -> bool:
-        """Whether this very task is in here."""
-        return self._holder == anyio.get_current_task().id
+    def is_held_by(self, task: int) -> bool:
+        """Whether this task is in here."""
+        return self._holder == task
 
     def shut(self, refusal: Callable[[], Exception]) -> None:
         """Refuse all who wait; who comes later may still enter."""

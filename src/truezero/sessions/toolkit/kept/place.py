@@ -106,7 +106,8 @@ class KeptSessions(Generic[State]):
             raise refusals.shutting_down()
         limit_s = self._keeper.wait_s if wait_s is None else wait_s
         until = anyio.current_time() + limit_s
-        async with self._turn(key).taken(wait_s=limit_s):
+        task = anyio.get_current_task().id
+        async with self._turn(key).taken(task, wait_s=limit_s):
             if self.closing:
                 raise refusals.shutting_down()
             use = Use(self._ground, key)
@@ -126,7 +127,7 @@ class KeptSessions(Generic[State]):
         """End a session and see its release through."""
         if self.closing:
             raise refusals.shutting_down()
-        if self._turn(key).is_mine():
+        if self._turn(key).is_held_by(anyio.get_current_task().id):
             raise refusals.close_in_use()
         close = partial(self._close, key, session_id=session_id)
         return await self._work.wait_for(close, clean_up_s=self._clean_up_s)
@@ -222,7 +223,8 @@ class KeptSessions(Generic[State]):
         close = partial(self._ending.close, key, session_id=session_id)
         try:
             try:
-                async with self._turn(key).taken(wait_s=drain_s):
+                task = anyio.get_current_task().id
+                async with self._turn(key).taken(task, wait_s=drain_s):
                     done = await close(until=until)
             except SessionBusyError:
                 done = await close(until=until)
