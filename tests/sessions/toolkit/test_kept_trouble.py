@@ -14,6 +14,7 @@ from kept_counters import Workers, always, at
 from truezero import FailureError, JudgeError, SessionError, SessionLostError
 from truezero.sessions.cells import MemoryCells
 from truezero.sessions.toolkit import Closing, MsgspecCodec
+from truezero.sessions.toolkit.kept.records import decode_record, encode_record
 from truezero.sessions.toolkit.kept.orphans import ORPHANS_LIMIT, Orphans
 
 FAULTS = ["raise", "late", "hang"]
@@ -239,6 +240,21 @@ async def test_a_lease_that_another_worker_has_is_noticed(workers, store):
             assert counter.n == 9
 
 
+async def test_a_claim_that_another_worker_took_over_cuts_the_seed(workers, store):
+    """The next renewal finds it: create is cut and given back, and the other session is found."""
+    workers.gate = reached, _ = anyio.Event(), anyio.Event()
+    one, _ = workers.worker(keeper={"lease_s": 0.06})
+    two, _ = workers.worker()
+    async with one, two:
+        async with running(partial(one.seed, "a", payload=1, create=workers.create)) as ends:
+            await reached.wait()
+            workers.gate = None
+            store.now += 1
+            assert not (await two.seed("a", payload=1, create=workers.create)).replayed
+        assert (ends[0].replayed, ends[0].reply) == (True, {"made": "a/0"})
+    assert (workers.made, workers.undone) == (["a/0"], ["a"])
+
+
 async def test_a_use_that_does_not_look_is_fenced(workers, store):
     """Even a holder that notices nothing saves nothing over a newer state."""
     one, two = workers.worker()[0], workers.worker()[0]
@@ -392,6 +408,20 @@ async def test_an_expiry_waits_for_a_store_in_trouble(workers):
         workers.clock.advance(11)
         assert await worker.reap() == 1
         assert worker.stats().leaked == 0
+
+
+async def test_a_reply_that_cannot_be_read_is_lost(workers, store):
+    """A replay of foreign bytes would be no replay."""
+    worker, _ = workers.worker()
+    async with worker:
+        await worker.seed("a", payload=1, create=workers.create)
+        (key,) = store.cells._entries
+        cell = await store.cells.read(key)
+        record = msgspec.structs.replace(decode_record(cell.value), reply=b"\xc1")
+        value = cell._replace(value=encode_record(record))
+        await store.cells.swap(key, value, expected=cell.token, ttl_s=1000)
+        seed = partial(worker.seed, "a", payload=1, create=workers.create)
+        assert await attempt(seed) == "session_lost"
 
 
 async def test_a_state_that_cannot_be_decoded_is_lost_and_its_release_told(workers, store):

@@ -10,7 +10,8 @@ import pytest
 from browsers import Clock, running
 from hypothesis import given, strategies as st
 
-from truezero.sessions.toolkit import ReleaseCause, SessionBusyError, Sessions, Stats
+from truezero import SessionClosedError, SessionExpiredError, SessionLostError
+from truezero.sessions.toolkit import ReleaseCause, SessionBusyError, Sessions, Stats, refusals
 from truezero.sessions.toolkit.agenda import Agenda
 from truezero.sessions.toolkit.payloads import payload_digest
 from truezero.sessions.toolkit.tombstones import Tombstone, Tombstones
@@ -184,3 +185,13 @@ async def test_a_turn_forgets_who_has_waited():
                 pass
             assert isinstance(ends[0], SessionBusyError)
     assert turn._waiting == set()
+
+
+@pytest.mark.parametrize("cause", list(ReleaseCause))
+def test_every_end_has_its_refusal(cause):
+    """A late call is told by type and kind what became of its session."""
+    expected = {"closed": SessionClosedError, "idle": SessionExpiredError}
+    kind = expected.get(cause, SessionExpiredError if cause == "aged" else SessionLostError)
+    for error in (refusals.ended(cause), refusals.ended_in_use(cause)):
+        assert type(error) is kind
+        assert error.reason

@@ -9,7 +9,6 @@ import anyio
 import anyio.abc
 
 from truezero.sessions.toolkit import refusals
-from truezero.sessions.toolkit.cleanup import cancelled_by_scope
 
 Entered = TypeVar("Entered")
 
@@ -78,8 +77,7 @@ class OpenContext(Generic[Entered]):
         except Exception as exc:  # noqa: BLE001 -- raised again by who enters or leaves
             self._error = exc
         except anyio.get_cancelled_exc_class():
-            if cancelled_by_scope():
-                raise
+            # Not by its scope, which swallows its own: the context did that, and it is over.
             self._error = refusals.cancelled_itself()
         finally:
             self._entered.set()

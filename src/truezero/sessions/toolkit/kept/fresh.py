@@ -124,9 +124,7 @@ class Fresh(Generic[State]):
             terms.release_failed(self._session_id, failures)
         if self._undo:
             return False
-        if self._undo.gave_up:
-            terms.leaked(self._session_id)
-        elif self._has_state:
+        if self._has_state:
             terms.released(self._cause)
         return True
 
