@@ -14,8 +14,8 @@ from kept_counters import Workers, always, at
 from truezero import FailureError, JudgeError, SessionError, SessionLostError
 from truezero.sessions.cells import MemoryCells
 from truezero.sessions.toolkit import Closing, MsgspecCodec
-from truezero.sessions.toolkit.kept.records import decode_record, encode_record
 from truezero.sessions.toolkit.kept.orphans import ORPHANS_LIMIT, Orphans
+from truezero.sessions.toolkit.kept.records import decode_record, encode_record
 
 FAULTS = ["raise", "late", "hang"]
 FAST = {"store_timeout_s": 0.02}

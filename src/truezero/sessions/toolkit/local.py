@@ -36,6 +36,8 @@ class LocalSessions(Generic[State]):
         closing: Whether no session may be made or used any more.
     """
 
+    _group: anyio.abc.TaskGroup
+
     def __init__(self, terms: Terms[State]) -> None:
         """Start empty."""
         bounds = terms.bounds
@@ -46,7 +48,6 @@ class LocalSessions(Generic[State]):
         self._tombstones = Tombstones(
             ttl_s=bounds.tombstone_ttl_s, limit=bounds.max_tombstones, clock=terms.clock
         )
-        self._group: anyio.abc.TaskGroup | None = None
         self._empty: anyio.Event | None = None
         self.agenda: Agenda[Entry[State]] = Agenda(clock=terms.clock)
         self.closing = False
@@ -220,8 +221,6 @@ class LocalSessions(Generic[State]):
     def _enter(
         self, key: bytes, *, session_id: str, digest: bytes, create: Create[State]
     ) -> Entry[State]:
-        if self._group is None:
-            raise refusals.shutting_down()
         entry: Entry[State] = Entry(
             key, session_id=session_id, digest=digest, idle_ttl_s=self._bounds.idle_ttl_s
         )
