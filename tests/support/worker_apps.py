@@ -92,7 +92,7 @@ def kit_server() -> FastAPI:
     return app
 
 
-def _release(counter: Counter, cause: ReleaseCause) -> None:
+async def _release(counter: Counter, cause: ReleaseCause) -> None:
     counter.release()
 
 
