@@ -222,7 +222,9 @@ async def test_the_log_is_bounded(file, tmp_path, monkeypatch):
         done, _ = await cells.swap(CELL, new, expected=token, ttl_s=60)
         assert done
         token = new.token
-    assert (tmp_path / "s.db-wal").stat().st_size < (1024 + 2048) * 4096 < 64 * size
+    # At its limit, a copy under way, as much behind as it may be, and the writes around it.
+    limit = (1024 + 256 + 2048 + 512) * 4096
+    assert (tmp_path / "s.db-wal").stat().st_size < limit < 64 * size
 
 
 SPOILT = [
