@@ -38,16 +38,19 @@ class Checkpointer:
         self._copied = 0
         self._due = threading.Event()
         self._done = threading.Event()
+        self._is_long = False
         self._ending = False
         self._thread: threading.Thread | None = None
 
     def wrote(self, pages: int) -> None:
         """Count pages that were written, and have the log copied if there are enough.
 
-        Waits for the copy under way if it is too far behind, so that the log is bounded.
+        Waits for the copy under way if it is too far behind, or if others' writes kept the log from
+        starting anew, so that the log is bounded.
         """
         self._written += pages
-        if self._written - self._copied < LOG_PAGES:
+        behind = self._written - self._copied
+        if behind < LOG_PAGES and not self._is_long:
             return
         if self._thread is None or not self._thread.is_alive():
             name = f"truezero-log {self._path}"
@@ -55,7 +58,7 @@ class Checkpointer:
             self._thread.start()
         self._done.clear()
         self._due.set()
-        if self._written - self._copied > BEHIND_LIMIT:
+        if behind > BEHIND_LIMIT or self._is_long:
             self._done.wait()
 
     def end(self) -> None:
@@ -85,7 +88,9 @@ class Checkpointer:
 
     def _copy(self, log: sqlite3.Connection) -> None:
         _, pages, _ = log.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        busy = 0
         if pages > LOG_LIMIT:
             # Under a load without a pause the copy never catches up with the writers by itself.
             log.execute(f"PRAGMA busy_timeout = {_HOLD_MS}")
-            log.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            busy, _, _ = log.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        self._is_long = bool(busy)

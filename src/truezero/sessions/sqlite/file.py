@@ -88,7 +88,7 @@ class SqliteFile:
         """
         closed = Call(None, None, deadline=0)
         if self._worker.stop(closed):
-            await closed.done.wait()
+            await closed.wait()
 
     async def look(self, step: Callable[[sqlite3.Cursor], _Result]) -> _Result:
         """Run a step that only reads.
@@ -129,7 +129,7 @@ class SqliteFile:
         call = Call(look, write, deadline=time.monotonic() + self._busy_s, pages=pages)
         self._worker.submit(call)
         try:
-            await call.done.wait()
+            await call.wait()
         finally:
             # A wait that is cancelled abandons a step that has not begun.
             call.abandoned = True
