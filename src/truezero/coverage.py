@@ -54,7 +54,7 @@ class Coverage:
         replayed: Deliveries of a verify that got the first one's reply; not in ``seen``.
         repeated: The part of ``seen`` whose rollout's attempt had been verified before; known where
             the request's path names the rollout.
-        tainted: Tool calls that failed and marked their session; not in ``seen``.
+        tainted: Tool calls that failed; not in ``seen``.
         background_errors: Errors after the reply had gone out, of any boundary; not in ``seen``.
         seeds: Seed calls that ended.
         seeded: Those that made a session.

@@ -105,7 +105,7 @@ class Ending(StrEnum):
     PASSED = "passed"
     """A reply of the app's own that is no verdict and no failure, such as a 404 or 422."""
     TAINTED = "tainted"
-    """A tool call failed: its reply stands, and its session is marked for the verify."""
+    """A tool call failed: its reply stands, and its session is marked where that voids a zero."""
     CANCELLED = "cancelled"
     """The caller went away, or the process is going down."""
     BACKGROUND_ERROR = "background_error"

@@ -11,6 +11,7 @@ import pytest
 from asgi_driver import VERIFY, ask
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict
 from starlette.middleware.sessions import SessionMiddleware
 
 from truezero import coverage, wrap
@@ -59,6 +60,10 @@ def tool_server(*, stateful: bool = False) -> FastAPI:
     @app.post("/seed_session")
     async def seed_session(request: Request) -> dict[str, Any]:
         seen[request.session["session_id"]] = 0
+        return {}
+
+    @app.post("/close_session")
+    async def close_session() -> dict[str, Any]:
         return {}
 
     @app.post("/search")
@@ -271,16 +276,77 @@ async def test_a_verify_that_fails_tells_its_own_failure():
     assert got["failure_kind"] == "judge_failed"
 
 
+class Named(BaseModel):
+    """What a tool takes that goes by the session's name itself."""
+
+    resources_session_id: str
+    trouble: str = ""
+
+
+class Query(BaseModel):
+    """What a tool takes that goes by the cookie."""
+
+    model_config = ConfigDict(extra="allow")
+
+    trouble: str = ""
+
+
+def naming_server():
+    """The same server, with a tool that takes the session's name and one that does not."""
+    app = tool_server()
+
+    @app.post("/named")
+    async def named(body: Named) -> dict[str, Any]:
+        raise ProviderError("no sandbox")
+
+    @app.post("/query")
+    async def query(body: Query) -> dict[str, Any]:
+        if body.trouble:
+            raise ProviderError("no sandbox")
+        return {}
+
+    return app
+
+
 async def test_the_body_says_more_than_the_cookies():
     """Episodes that share a cookie jar are told apart by the session that each names."""
-    app = wrap(tool_server(), server="tools", stateful=False)
+    app = wrap(naming_server(), server="tools", stateful=False)
     names = [{"resources_session_id": name} for name in "abc"]
     async with client(app) as http:
         for name in names:
             await http.post("/seed_session", json=name)
-        await http.post("/search", json={**names[0], "trouble": "unreachable"})
+        await http.post("/named", json={**names[0], "trouble": "yes"})
         got = [(await http.post("/verify", json={**WRONG, **name})).json() for name in names]
-    assert [each.get("failure_kind") for each in got] == ["transport_unreachable", None, None]
+    kinds = [each.get("failure_kind") for each in got]
+    assert kinds == ["provider_unavailable", None, None]
+
+
+@pytest.mark.parametrize("tool", ["/query", "/search"])
+@pytest.mark.parametrize("name", [{"resources_session_id": "victim"}, {"_ng_rollout_id": "victim"}])
+async def test_a_models_arguments_name_no_other_session(tool, name):
+    """No words of a model mark another's session, nor clear it: the cookie says whose call it is."""
+    app = wrap(naming_server(), server="tools", stateful=False)
+    seed = {"resources_session_id": "victim", "_ng_rollout_id": "victim"}
+    async with client(app) as victim, client(app) as model:
+        await victim.post("/seed_session", json=seed)
+        await model.post("/seed_session", json={})
+        await model.post(tool, json={**name, "trouble": "typed"})
+        assert "failure_kind" not in (await victim.post("/verify", json=WRONG)).json()
+        got = (await model.post("/verify", json=WRONG)).json()
+        assert got["failure_kind"] == "provider_unavailable"
+        await victim.post(tool, json={"trouble": "typed"})
+        await model.post(tool, json={**name, "trouble": "none" if tool == "/search" else ""})
+        got = (await victim.post("/verify", json=WRONG)).json()
+    assert got["failure_kind"] == "provider_unavailable"
+
+
+async def test_a_call_after_the_close_went_nowhere_else():
+    """A closed session is no other worker's: the call's reply is as it was, without our cookie."""
+    async with client(wrap(tool_server(stateful=True), server="tools")) as http:
+        await http.post("/seed_session", json={})
+        await http.post("/close_session", json={})
+        reply = await http.post("/search", json={})
+    assert "truezero_taint" not in str(reply.headers.get_list("set-cookie"))
 
 
 async def test_what_voids_nothing_takes_no_room_from_what_does():

@@ -457,3 +457,16 @@ async def test_markers_of_before_the_common_key_go_on_being_read():
         states.COOKIE_GONE, "mine"
     )
     assert (await ledger.check(request_headers=request)).session_id is not None
+
+
+async def test_a_store_that_lost_its_data_is_told_all_that_failed():
+    """What is written after the loss of the data holds what was noted before it."""
+    store = FarStore()
+    ledger = make_ledger(store)
+    marker = await seed(ledger, "mine")
+    request = [(b"cookie", marker), (b"cookie", OWN)]
+    await ledger.taints.note(await ledger.check(request_headers=request), Taint("/a", REFUSED))
+    store.near = MemoryStore()
+    await ledger.taints.note(await ledger.check(request_headers=request), Taint("/b", REFUSED))
+    state = await ledger.check(request_headers=request)
+    assert {taint.call for taint in state.taints} == {"/a", "/b"}

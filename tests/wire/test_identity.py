@@ -47,6 +47,23 @@ def test_what_is_no_object_names_nothing(body):
     assert read_identity(body) == Identity()
 
 
+@pytest.mark.parametrize(
+    ("body", "session_id"),
+    [
+        (b'{"resources_session_id":"a","resources_session_id":"b"}', "b"),
+        (b'{"\\u0072esources_session_id":"a"}', "a"),
+        (b'{"resources_session_id":"a","x":NaN}', "a"),
+        (b'{"resources_session_id":"a","x":"\\ud800"}', "a"),
+        (b'{"resources_session_id":' + b"9" * 6000 + b"}", None),
+        (b'{"resources_session_id":"\xff"}', None),
+        (b'{"resources_session_id":' + b"[" * 100_000, None),
+    ],
+)
+def test_a_name_is_read_as_generously_as_servers_read_it(body, session_id):
+    """Of duplicates the last counts; escapes and what is no strict JSON elsewhere do not matter."""
+    assert read_identity(body).session_id == session_id
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["_ng_rollout_id", "episode_id"]),

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from truezero.fields import NEMO_GYM_OWNED, OwnedFields
 from truezero.wire.inspector import Inspector
-from truezero.wire.requests import inspect_request, top_level_string
+from truezero.wire.requests import inspect_request
 from truezero.wire.scan import Scanner, needles_for, simd_find
 
 SCANS = {"scan": simd_find(), "parse": None}
@@ -130,31 +130,3 @@ def test_no_bytes_raise(body):
     """Whatever the bytes, there is a finding, and it is the same with and without the scan."""
     parse, scan = (Inspector(NEMO_GYM_OWNED, find=find).inspect(body) for find in SCANS.values())
     assert parse == scan
-
-
-@pytest.mark.parametrize(
-    ("body", "value"),
-    [
-        (b'{"id":"abc","x":1}', "abc"),
-        (b'{"id":"a","id":"b"}', "b"),
-        (b'{"\\u0069d":"\\u00e9"}', "é"),
-        (b'{"id":"abc","x":NaN}', "abc"),
-        ('{"id":"abc"}'.encode("utf-16"), "abc"),
-        (b'{"id":""}', ""),
-        (b'{"id":"' + b"x" * 512 + b'"}', "x" * 512),
-        (b'{"id":"' + b"x" * 513 + b'"}', None),
-        (b'{"id":null}', None),
-        (b'{"id":1}', None),
-        (b'{"id":' + b"9" * 6000 + b"}", None),
-        (b'{"x":{"id":"abc"}}', None),
-        (b'["id"]', None),
-        (b"[NaN]", None),
-        (b"", None),
-        (b"{", None),
-        (b'{"id":"\xff"}', None),
-        (b'{"id":' + b"[" * 100_000, None),
-    ],
-)
-def test_a_top_level_string_is_read(body, value):
-    """A string at the top is found in any encoding; anything else there is none."""
-    assert top_level_string(body, name="id") == value

@@ -59,7 +59,7 @@ def classify_status(
         STAGE_OF[boundary],
         Source.STATUS,
         retry_after_s=bounded_wait(retry_after_s),
-        transient=status >= _FIRST_SERVER_ERROR or status in _OWN_TRANSIENT,
+        transient=says_broken(status),
     )
 
 
@@ -67,6 +67,11 @@ def peer_sense(sense: Sense, status: int, *, boundary: Boundary) -> Sense:
     """What a peer's status means: too many requests are a quota, save where a judge is called."""
     judge = sense is Sense.REMOTE and boundary is Boundary.VERIFY
     return Sense.QUOTA if status == _TOO_MANY_REQUESTS and not judge else sense
+
+
+def says_broken(status: int) -> bool:
+    """Whether a server's own status speaks of a failure: 5xx, 408, 425, 429."""
+    return status >= _FIRST_SERVER_ERROR or status in _OWN_TRANSIENT
 
 
 def is_callers_mistake(status: int) -> bool:

@@ -3,18 +3,17 @@
 """Guards the calls that open and close an episode: their replies carry no verdict."""
 
 from http import HTTPStatus
-from typing import Final, final
+from typing import final
 
 from starlette.exceptions import HTTPException
 
+from truezero.classify import says_broken
 from truezero.errors import FailureError
 from truezero.kinds import Boundary
 from truezero.middleware.responder import Responder
 from truezero.outcomes import Failure, Masked, Retryable
 from truezero.wire.dialect import Reply
 from truezero.wire.identity import read_identity
-
-_RETRYABLE: Final = frozenset({408, 425, 429})
 
 
 @final
@@ -36,7 +35,7 @@ class EpisodeResponder(Responder):
         settler, status, raised = self.guard.settler, self.held.status, self.raised()
         if self.call.timed_out:
             return self.timeout()
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
+        if says_broken(status):
             return self.broken(status, raised)
         worked = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
         if isinstance(raised, HTTPException) and raised.status_code < HTTPStatus.BAD_REQUEST:

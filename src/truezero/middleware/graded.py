@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guards the calls whose reply is a verdict: ``/verify`` and its like."""
 
-import time
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, final
 
 from starlette.exceptions import HTTPException
 
-from truezero.classify import classify_exception
+from truezero.classify import classify_exception, says_broken
 from truezero.errors import FailureError
 from truezero.kinds import Boundary, FailureKind, Fault, Source
 from truezero.middleware.bodies import RefusedError
@@ -25,9 +24,6 @@ from truezero.wire.identity import NAMES_SESSION, Identity, read_identity
 from truezero.wire.replies import ReadReply
 from truezero.wire.requests import AgentFailure, inspect_request
 
-_RETRYABLE: Final = frozenset({408, 425, 429})
-_NO_WAIT_S: Final = 0.25
-"""A claim that was had within this time, in seconds, did not wait for another delivery."""
 _NOBODY: Final = Identity()
 _NO_VERDICT_AT_ALL: Final = frozenset(
     {"no reward field", "reply is not a JSON object", "reply is not JSON"}
@@ -78,7 +74,7 @@ class GradedResponder(Responder):
         if self.call.timed_out:
             # Whatever it says now: a handler that catches everything made it of our cancellation.
             return self.timeout()
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
+        if says_broken(status):
             return self.broken(status, raised)
         if raised is not None and not self._says_so_itself(raised):
             return self.by_exception(raised)
@@ -106,15 +102,15 @@ class GradedResponder(Responder):
         named = read_identity(body)
         facts.rollout_id = facts.rollout_id or named.rollout_id
         named = named._replace(rollout_id=facts.rollout_id)
-        self.waits_since = time.monotonic()
+        self.waited = True  # if time is up before it has the right to execute
         try:
             claimed = await once.claim(
                 body, named, path=plain_path(self.scope), session_id=facts.session_id
             )
         except StoreTroubleError:
+            self.waited = False
             return await self._refused_for_store()
-        if time.monotonic() - self.waits_since < _NO_WAIT_S:
-            self.waits_since = None
+        self.waited = isinstance(claimed, Claim) and claimed.waited
         match claimed:
             case KeptReply():
                 await self.replay(claimed)

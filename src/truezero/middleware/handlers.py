@@ -12,6 +12,16 @@ def asks_for(endpoint: object, names: frozenset[str]) -> bool:
     return any(names <= _field_names(annotation) for annotation in annotations(endpoint))
 
 
+def names_in_body(endpoint: object, name: str) -> bool | None:
+    """Whether a handler goes by a member of its body that has this name.
+
+    Returns:
+        ``None`` where its signature does not tell: it takes no model.
+    """
+    models = [fields for each in annotations(endpoint) if (fields := _field_names(each))]
+    return any(name in fields for fields in models) if models else None
+
+
 def parameters(endpoint: object) -> list[inspect.Parameter]:
     """A handler's parameters, behind ``functools.wraps``; none where it does not tell."""
     if not callable(endpoint):

@@ -34,6 +34,8 @@ class GuardedRoute:
         layer: Which layers see it.
         endpoint: The handler, or ``None`` where the app does not tell.
         route: The framework's route object, or ``None``.
+        names_session: Whether a tool's handler goes by a session that its body names; ``None``:
+            that does not show.
     """
 
     template: str
@@ -42,6 +44,7 @@ class GuardedRoute:
     layer: Layer = "outer only"
     endpoint: object = None
     route: object = None
+    names_session: bool | None = None
 
 
 @dataclass(slots=True)

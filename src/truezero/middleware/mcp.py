@@ -9,25 +9,25 @@ Source:
     begins with ``HTTP <status> from POST /<tool>: ``. What follows may be anybody's words.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from truezero.classify import says_broken
 from truezero.middleware.call import CALL, Call
 from truezero.middleware.guard import Guard
 from truezero.middleware.held import BODY
 from truezero.middleware.matching import GuardedRoute
 from truezero.middleware.tools import SessionMarker
 from truezero.sessions.store import CALL_LIMIT
+from truezero.wire.generous import read_members
 
 MAX_MCP: Final = 8 * 1024 * 1024
 """Bytes of a message that are looked into; longer ones are not."""
-_RETRYABLE: Final = frozenset({408, 425, 429})
 _FAILED: Final = re.compile(r"HTTP (\d{3}) from POST /[A-Za-z0-9_-]+: ")
 
 
@@ -51,9 +51,6 @@ class _Result(msgspec.Struct):
 
 class _Reply(msgspec.Struct):
     result: _Result | None = None
-
-
-_Message = TypeVar("_Message", _Request, _Reply)
 
 
 class McpWatcher(SessionMarker):
@@ -122,33 +119,23 @@ class McpWatcher(SessionMarker):
         text = result.content[0].text if result.content else None
         said = _FAILED.match(text) if isinstance(text, str) else None
         status = int(said[1]) if said else HTTPStatus.BAD_REQUEST
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE:
+        if says_broken(status):
             await self.failed(self.status_failure(status), call=call)
         else:
             self.guard.settler.passed(facts=self.facts)
 
     def _called(self) -> str | None:
         """The path of the tool that the request calls; ``None`` for anything else."""
-        request = _read(self._asked, _Request)
+        if len(self._asked) > MAX_MCP:
+            return None
+        request = read_members(self._asked, _Request)
         if request is None or request.method != "tools/call":
             return None
         return f"/{request.params.name}"
 
     def _result(self) -> _Result | None:
         """The tool's result; ``None`` for an error of the protocol, or a reply that is no JSON."""
-        reply = _read(self._answered, _Reply)
+        if len(self._answered) > MAX_MCP:
+            return None
+        reply = read_members(self._answered, _Reply)
         return None if reply is None else reply.result
-
-
-def _read(said: bytearray, kind: type[_Message]) -> _Message | None:
-    """Read a message, as generously as servers do: what they take for JSON is JSON."""
-    if len(said) > MAX_MCP:
-        return None
-    try:
-        return msgspec.json.decode(said, type=kind)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(json.loads(said), type=kind)
-    except (ValueError, RecursionError):
-        return None

@@ -138,7 +138,7 @@ class Responder(CallSettler, ABC):
         asked = self._asked(None if self.guard.settler.breaker.stopped else self.body)
         reply = self.guard.dialect.encode(outcome, asked, mode=self.guard.mode)
         whole = self.held.replaced(await self.dressed(reply, outcome.failure))
-        late = self.call.timed_out and self.waits_since is not None
+        late = self.call.timed_out and self.waited
         if self.claim is not None and isinstance(outcome, Masked) and not late:
             await self._keep(KeptReply(whole.status, whole.headers, whole.body))
         await self._reply(whole)

@@ -12,10 +12,11 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Host, Mount, Router
 
 from truezero.kinds import Boundary
-from truezero.middleware.handlers import asks_for
+from truezero.middleware.handlers import asks_for, names_in_body
 from truezero.middleware.layers import inwards
 from truezero.middleware.matching import GuardedRoute, Layer, RouteMap
 from truezero.wire.dialect import Dialect
+from truezero.wire.identity import NAMES_SESSION
 
 _MAX_MOUNTS: Final = 16
 """How deep mounts are followed: an app can be mounted in itself."""
@@ -90,7 +91,13 @@ def survey(
                 found.named.append(guarded)
             elif _is_tool(path.rstrip("/"), dialect, tools):
                 tool = GuardedRoute(
-                    place.prefix + path, path, Boundary.TOOL, layer, endpoint, route
+                    place.prefix + path,
+                    path,
+                    Boundary.TOOL,
+                    layer,
+                    endpoint,
+                    route,
+                    names_in_body(endpoint, NAMES_SESSION.decode()),
                 )
                 found.tools.add(tool)
     return found

@@ -26,8 +26,8 @@ class CallSettler:
         self.held = HeldReply()
         self.arrived = False
         """Whether the whole request was read."""
-        self.waits_since: float | None = None
-        """Since when it waited for another delivery of the same call, if it did."""
+        self.waited = False
+        """Whether it waited for another delivery of the same call."""
         self.body: bytes | None = None
         """The sanitized body, kept only where a failure would echo it."""
 
@@ -54,7 +54,7 @@ class CallSettler:
     def timeout(self) -> Masked | Retryable:
         """Settle a call whose deadline passed."""
         what, kind = "no reply", FailureKind.VERIFIER_TIMEOUT
-        if self.waits_since is not None:
+        if self.waited:
             # It got less than its time, or none, to be executed in: another try may fare better.
             what, kind = "another delivery of it did not end", FailureKind.TRANSPORT_TIMEOUT
         if not self.arrived:

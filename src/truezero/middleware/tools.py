@@ -13,7 +13,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from truezero.classify import is_exit
+from truezero.classify import is_exit, says_broken
 from truezero.errors import FailureError
 from truezero.kinds import FailureKind, Fault, Source
 from truezero.middleware.call import CALL, Call
@@ -25,12 +25,13 @@ from truezero.middleware.settling import CallSettler
 from truezero.middleware.sight import reads_session
 from truezero.outcomes import Failure
 from truezero.sessions import Lost, NeverSeeded, SessionState, Taint, Unproven
+from truezero.sessions.keys import bounded_id
+from truezero.sessions.states import CLOSED
 from truezero.sessions.store import CALL_LIMIT
 from truezero.wire.identity import NAMES_SESSION, read_identity
 
 MAX_WATCHED: Final = 262_144
 """Bytes of a tool's request, or of its reply, that are looked into; longer ones are not."""
-_RETRYABLE: Final = frozenset({408, 425, 429})
 _OPEN: Final = (NeverSeeded, Unproven)
 
 
@@ -56,17 +57,25 @@ class SessionMarker(CallSettler):
         )
 
     async def look_up_by(self, body: bytes) -> None:
-        """Find the session by what the body names, where nothing else told it."""
+        """Find the session by what the body names, where the tool itself goes by that.
+
+        A tool's arguments are the model's words. So they lead to a session only where the handler
+        declares that it takes its name, or where nothing else leads to one; and a name that the
+        session has by other evidence tells that the tool knows it.
+        """
         named = read_identity(body)
-        self.is_named = named.session_id is not None
-        if named.session_id or named.rollout_id:
-            self._is(
-                await self.guard.ledger.check(
-                    request_headers=self.scope["headers"],
-                    session_id=named.session_id,
-                    rollout_id=self.facts.rollout_id or named.rollout_id,
+        if self.route.names_session or isinstance(self.state, _OPEN):
+            self.is_named = named.session_id is not None
+            if named.session_id or named.rollout_id:
+                self._is(
+                    await self.guard.ledger.check(
+                        request_headers=self.scope["headers"],
+                        session_id=named.session_id,
+                        rollout_id=self.facts.rollout_id or named.rollout_id,
+                    )
                 )
-            )
+        elif named.session_id:
+            self.is_named = bounded_id(named.session_id) == self.facts.session_id
 
     async def went_elsewhere(
         self, endpoint: object, route: object, *, call: str, failed: bool
@@ -77,7 +86,7 @@ class SessionMarker(CallSettler):
         that worked and cannot read the session did the same as anywhere.
         """
         state = self.state
-        if not (self.guard.stateful and isinstance(state, Lost)):
+        if not (self.guard.stateful and isinstance(state, Lost)) or state.reason == CLOSED:
             return False
         if not (failed or self.is_named or reads_session(endpoint, route)):
             return False
@@ -154,7 +163,7 @@ class ToolWatcher(SessionMarker):
         message = await self.receive()
         if message["type"] == "http.disconnect":
             self.call.disconnected = True
-        elif len(self._asked) <= MAX_WATCHED:
+        elif self.route.names_session is not False and len(self._asked) <= MAX_WATCHED:
             self._asked += message.get("body", b"")
         return message
 
@@ -175,7 +184,7 @@ class ToolWatcher(SessionMarker):
         """Note how the call ended, by its status and by what its handler raised."""
         await self._name_session()
         raised, seen = self.raised(), self.call.exception or self.call.handled
-        broke = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRYABLE
+        broke = says_broken(status)
         if await self.went_elsewhere(
             self.route.endpoint, self.route.route, call=self.name, failed=broke
         ):

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, final
 
-from truezero.errors import ConfigurationError
+from truezero.sessions.store import require_positive
 
 CELL_LIMIT: Final = 64 * 1024 * 1024
 """Longest value of one cell, in bytes."""
@@ -93,9 +93,7 @@ class MemoryCells:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start empty."""
-        if max_bytes < 1:
-            where = "max_bytes"
-            raise ConfigurationError(where, f"must be 1 or more, not {max_bytes}")
+        require_positive(max_bytes=max_bytes)
         self._limit = max_bytes
         self._clock = clock
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()

@@ -76,13 +76,15 @@ class Claim:
         key: What was claimed.
         said: What the cell holds.
         token: The cell's token, as far as it is known.
+        waited: Whether another execution of the call went on before.
         renewal: What renews it, where it must be renewed.
     """
 
-    __slots__ = ("key", "renewal", "said", "token")
+    __slots__ = ("key", "renewal", "said", "token", "waited")
 
-    def __init__(self, key: bytes, said: _Said, token: bytes) -> None:
+    def __init__(self, key: bytes, said: _Said, token: bytes, *, waited: bool) -> None:
         self.key = key
+        self.waited = waited
         self.said = said
         self.token = token
         self.renewal: asyncio.Task[None] | None = None
@@ -132,13 +134,14 @@ class Claims:
             StoreTroubleError: The store gave no answer.
         """
         said = _Said(digest, uuid4().bytes)
-        wait_s = _FIRST_WAIT_S
+        wait_s, waited = _FIRST_WAIT_S, False
         while True:
             # What goes on here is known whatever becomes of the store.
             here = self._here.get(key)
             if here is not None:
                 if here.digest != digest:
                     return Conflict()
+                waited = True
                 await here.over.wait()
                 continue
             cell = Cell(uuid4().bytes, msgspec.msgpack.encode(said))
@@ -146,7 +149,7 @@ class Claims:
                 key, cell, expected=None, ttl_s=self._time_to_live()
             )
             if done:
-                return self._take(key, said, cell.token)
+                return self._take(Claim(key, said, cell.token, waited=waited))
             if standing is None:
                 continue  # it ended between the two looks
             theirs = _SAID.decode(standing.value)
@@ -154,6 +157,7 @@ class Claims:
                 return Conflict()
             if theirs.status:
                 return KeptReply(theirs.status, theirs.headers, theirs.body)
+            waited = True
             await anyio.sleep(wait_s)
             wait_s = min(_LONGEST_WAIT_S, 2 * wait_s)
 
@@ -194,9 +198,8 @@ class Claims:
             if running is not None:
                 running.over.set()
 
-    def _take(self, key: bytes, said: _Said, token: bytes) -> Claim:
-        claim = Claim(key, said, token)
-        self._here[key] = _Running(said.digest, anyio.Event())
+    def _take(self, claim: Claim) -> Claim:
+        self._here[claim.key] = _Running(claim.said.digest, anyio.Event())
         if not self._cells.in_process:
             with suppress(RuntimeError):  # elsewhere than on asyncio the claim is not renewed
                 loop = asyncio.get_running_loop()

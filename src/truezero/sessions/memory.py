@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from typing import Final, final
 
-from truezero.errors import ConfigurationError
 from truezero.sessions.store import (
     KEYS_LIMIT,
     RENEW_AFTER,
     Record,
     Status,
     Taint,
+    require_positive,
     with_taint,
     without_taint,
 )
@@ -48,9 +48,7 @@ class MemoryStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start empty."""
-        for name, bound in (("max_sessions", max_sessions), ("max_tombstones", max_tombstones)):
-            if bound < 1:
-                raise ConfigurationError(name, f"must be 1 or more, not {bound}")
+        require_positive(max_sessions=max_sessions, max_tombstones=max_tombstones)
         self._clock = clock
         self._index: dict[bytes, _Entry] = {}
         self._live = _Shelf(max_sessions)

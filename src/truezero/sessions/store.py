@@ -9,6 +9,7 @@ from collections.abc import Sequence, Set as AbstractSet
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
+from truezero.errors import ConfigurationError, TruezeroError
 from truezero.outcomes import Failure
 
 KEYS_LIMIT: Final = 16
@@ -143,6 +144,21 @@ class LedgerStore(Protocol):
         As in ``find``, the first key, in this order, that leads to a record decides.
         """
         ...
+
+
+class UnreadableError(TruezeroError):
+    """Raised when what a store holds is not what a store writes: unreadable is not empty."""
+
+
+def require_positive(**bounds: int) -> None:
+    """Refuse bounds that leave no room.
+
+    Raises:
+        ConfigurationError: One is below 1; it names which.
+    """
+    for name, bound in bounds.items():
+        if bound < 1:
+            raise ConfigurationError(name, f"must be 1 or more, not {bound}")
 
 
 def with_taint(taints: tuple[Taint, ...], taint: Taint) -> tuple[Taint, ...]:

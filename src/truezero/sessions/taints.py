@@ -128,7 +128,8 @@ class Taints:
         if not isinstance(state, Live | Unproven):
             return False
         # A bounded store forgot it, or could not be reached: what is known is kept all the same.
-        record = Record(name, self._epoch(), Status.LIVE, taints=(taint,))
+        taints = self._here.beside(name, (taint,))
+        record = Record(name, self._epoch(), Status.LIVE, taints=taints)
         return record == await self._store.put(record, keys=keys, ttl_s=self._ttl_s, keep=_ANY)
 
     async def clear(self, state: SessionState, call: str) -> None:

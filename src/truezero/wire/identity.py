@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads which rollout and session a request names; knows nothing of what is done with that."""
 
-import json
 import re
 from typing import Final, NamedTuple, cast
 
 import msgspec
+
+from truezero.wire.generous import read_members
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,511}")
 _MOST_DIGITS: Final = 18
@@ -40,7 +41,6 @@ class _Members(msgspec.Struct):
     attempt: object = msgspec.field(default=None, name="_ng_attempt_index")
 
 
-_DECODER: Final = msgspec.json.Decoder(_Members)
 _NOBODY: Final = Identity()
 
 
@@ -57,11 +57,7 @@ def read_identity(body: bytes) -> Identity:
     Source:
         nemo-gym 0.7.0: ``rollout_correlation.maybe_rollout_id_from_run_body``, ``EpisodeId``.
     """
-    members: _Members | None
-    try:
-        members = _DECODER.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        members = _by_standard_library(body)
+    members = read_members(body, _Members)
     if members is None:
         return _NOBODY
     session = members.session_id
@@ -95,21 +91,3 @@ def _number(value: object) -> int | None:
         return int(value)
     is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return cast("int", value) if is_number and cast("int", value) < 10**_MOST_DIGITS else None
-
-
-def _by_standard_library(body: bytes) -> _Members | None:
-    try:
-        document: object = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
-        return None
-    told = cast("dict[str, object]", document)
-    return _Members(
-        told.get("resources_session_id"),
-        told.get("episode_id"),
-        told.get("_ng_rollout_id"),
-        told.get("_ng_task_index"),
-        told.get("_ng_rollout_index"),
-        told.get("_ng_attempt_index"),
-    )

@@ -6,16 +6,12 @@ A body is never written anew: names are cut out of its bytes, so numbers, order,
 duplicates of everything else survive. A clean body is handed back as the very same object.
 """
 
-import json
-from typing import Final, cast
-
-import msgspec
+from typing import Final
 
 from truezero.fields import OwnedFields
 from truezero.wire.encodings import DECODABLE, BodyCorruptError, BodyTooLargeError, decode_body
 from truezero.wire.failed_agent import AgentFailure
 from truezero.wire.inspector import InspectedRequest, Inspector
-from truezero.wire.members import TOP_LEVEL
 from truezero.wire.scan import simd_find
 
 __all__ = [
@@ -26,7 +22,6 @@ __all__ = [
     "InspectedRequest",
     "decode_body",
     "inspect_request",
-    "top_level_string",
 ]
 
 _MOST_INSPECTORS: Final = 64
@@ -62,31 +57,3 @@ def inspect_request(body: bytes, *, owned: OwnedFields) -> InspectedRequest:
             _INSPECTORS.clear()
         inspector = _INSPECTORS[id(owned)] = Inspector(owned, find=_SIMD)
     return inspector.inspect(body)
-
-
-def top_level_string(body: bytes, *, name: str, limit: int = 512) -> str | None:
-    """Read one top-level string of a JSON object, e.g. ``resources_session_id`` of a seed.
-
-    Args:
-        body: A request or reply body.
-        name: The member's name; of duplicates the last counts.
-        limit: Longest value to return, in characters.
-
-    Returns:
-        The string, or None when the body is no JSON object, or the member is absent, not a
-        string, or longer than ``limit``.
-    """
-    try:
-        raw = TOP_LEVEL.decode(body).get(name)
-        value: object = None if raw is None else msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        value = _by_standard_library(body, name=name)
-    return value if isinstance(value, str) and len(value) <= limit else None
-
-
-def _by_standard_library(body: bytes, *, name: str) -> object:
-    try:
-        document: object = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, object]", document).get(name) if isinstance(document, dict) else None

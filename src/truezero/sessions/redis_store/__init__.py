@@ -8,6 +8,6 @@ Works with Redis 6.2 or newer and with Valkey: one server, replicas under Sentin
 from truezero.sessions.redis_store.cells import RedisCells
 from truezero.sessions.redis_store.client import RedisClient
 from truezero.sessions.redis_store.ledger import RedisLedgerStore
-from truezero.sessions.redis_store.packing import UnreadableError
+from truezero.sessions.store import UnreadableError
 
 __all__ = ["RedisCells", "RedisClient", "RedisLedgerStore", "UnreadableError"]

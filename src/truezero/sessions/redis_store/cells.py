@@ -5,13 +5,12 @@
 import os
 from typing import Final, final
 
-from truezero.errors import ConfigurationError
 from truezero.sessions.cells import CELL_LIMIT, Cell
 from truezero.sessions.redis_store.cell_scripts import READ, SWAP, TRIM
 from truezero.sessions.redis_store.client import RedisClient
-from truezero.sessions.redis_store.packing import UnreadableError
 from truezero.sessions.redis_store.script import Call, Reply
 from truezero.sessions.redis_store.times import microseconds
+from truezero.sessions.store import UnreadableError, require_positive
 
 OVERHEAD: Final = 512
 """What a cell takes in the server beside its value, in bytes, roughly."""
@@ -40,9 +39,7 @@ class RedisCells:
 
     def __init__(self, client: RedisClient, *, max_bytes: int = 1024 * 1024 * 1024) -> None:
         """Name the keys; nothing is connected yet."""
-        if max_bytes < 1:
-            where = "max_bytes"
-            raise ConfigurationError(where, f"must be 1 or more, not {max_bytes}")
+        require_positive(max_bytes=max_bytes)
         self._client = client
         self._prefix = client.prefix + b"c:"
         self._removed = client.prefix + b"d:"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 from truezero.errors import ConfigurationError
 from truezero.sessions.redis_store.address import WHERE, Address, read_address
 from truezero.sessions.redis_store.script import Call, Reply
+from truezero.sessions.store import require_positive
 
 if TYPE_CHECKING:
     from truezero.sessions.redis_store.pools import Pools
@@ -62,9 +63,7 @@ class RedisClient:
         if not 0 < timeout_s < float("inf"):
             where = "timeout_s"
             raise ConfigurationError(where, f"must be above 0 seconds, not {timeout_s}")
-        if max_connections < 1:
-            where = "max_connections"
-            raise ConfigurationError(where, f"must be 1 or more, not {max_connections}")
+        require_positive(max_connections=max_connections)
         self._namespace = namespace
         self._clock = clock
         self._pools = _make_pools(self._address, timeout_s=timeout_s, size=max_connections)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence, Set as AbstractSet
 from typing import Final, final
 
-from truezero.errors import ConfigurationError
 from truezero.sessions.redis_store.client import RedisClient
 from truezero.sessions.redis_store.ledger_scripts import ADD_KEYS, CLEAR, FIND, PUT, TAINT
 from truezero.sessions.redis_store.packing import (
@@ -25,6 +24,7 @@ from truezero.sessions.store import (
     Record,
     Status,
     Taint,
+    require_positive,
 )
 
 _BORN_BYTES: Final = 8
@@ -57,9 +57,7 @@ class RedisLedgerStore:
         self, client: RedisClient, *, max_sessions: int = 1_000_000, max_tombstones: int = 200_000
     ) -> None:
         """Name the keys; nothing is connected yet."""
-        for name, bound in (("max_sessions", max_sessions), ("max_tombstones", max_tombstones)):
-            if bound < 1:
-                raise ConfigurationError(name, f"must be 1 or more, not {bound}")
+        require_positive(max_sessions=max_sessions, max_tombstones=max_tombstones)
         self._client = client
         self._prefix = client.prefix + b"s:"
         self._live = client.prefix + b"live"

@@ -13,10 +13,9 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from truezero.errors import TruezeroError
 from truezero.outcomes import Failure
 from truezero.sessions.redis_store.script import Reply
-from truezero.sessions.store import Record, Status, Taint
+from truezero.sessions.store import Record, Status, Taint, UnreadableError
 
 LETTERS: Final = {
     Status.LIVE: b"l",
@@ -29,10 +28,6 @@ LETTERS: Final = {
 _STATUSES: Final = {letter[0]: status for status, letter in LETTERS.items()}
 _LENGTH: Final = struct.Struct(">I")
 _CALL: Final = struct.Struct(">H")
-
-
-class UnreadableError(TruezeroError):
-    """Raised when what the server keeps under a key of ours is not what we write there."""
 
 
 class _Body(msgspec.Struct, array_like=True, frozen=True):

@@ -5,6 +5,6 @@
 from truezero.sessions.sqlite.cells import SqliteCells
 from truezero.sessions.sqlite.file import SqliteFile
 from truezero.sessions.sqlite.ledger import SqliteLedgerStore
-from truezero.sessions.sqlite.records import UnreadableError
+from truezero.sessions.store import UnreadableError
 
 __all__ = ["SqliteCells", "SqliteFile", "SqliteLedgerStore", "UnreadableError"]

@@ -5,15 +5,15 @@
 import sqlite3
 from typing import Final, final
 
-from truezero.errors import ConfigurationError
 from truezero.sessions.cells import Cell
 from truezero.sessions.sqlite.file import SqliteFile
-from truezero.sessions.sqlite.records import UnreadableError
+from truezero.sessions.store import UnreadableError, require_positive
 
 OVERHEAD: Final = 256
 """What a cell costs beside its value, in bytes, roughly."""
 SWEPT: Final = 8
 """Most cells past their time that one write clears away: more than it adds."""
+_UNREADABLE: Final = "the row of a cell holds what no store wrote there"
 _PAGE: Final = 4096
 _EVICTED_AT_ONCE: Final = 64
 
@@ -48,9 +48,7 @@ class SqliteCells:
 
     def __init__(self, file: SqliteFile, *, max_bytes: int = 1024 * 1024 * 1024) -> None:
         """Write nothing yet."""
-        if max_bytes < 1:
-            where = "max_bytes"
-            raise ConfigurationError(where, f"must be 1 or more, not {max_bytes}")
+        require_positive(max_bytes=max_bytes)
         self._file = file
         self._limit = max_bytes
 
@@ -106,5 +104,5 @@ def _standing(cursor: sqlite3.Cursor, query: str, key: bytes, *, now: float) -> 
         return None
     token, expires, value = rows[0]
     if (type(token), type(expires), type(value)) != (bytes, float, bytes):
-        raise UnreadableError("cell")
+        raise UnreadableError(_UNREADABLE)
     return None if expires < now else Cell(token, value)

@@ -7,7 +7,6 @@ from collections.abc import Sequence, Set as AbstractSet
 from functools import cache
 from typing import Final, final
 
-from truezero.errors import ConfigurationError
 from truezero.sessions.sqlite.calls import Need
 from truezero.sessions.sqlite.file import SqliteFile
 from truezero.sessions.sqlite.records import Row, columns, packed, row_of
@@ -17,6 +16,7 @@ from truezero.sessions.store import (
     Record,
     Status,
     Taint,
+    require_positive,
     with_taint,
     without_taint,
 )
@@ -82,9 +82,7 @@ class SqliteLedgerStore:
         max_tombstones: int = 200_000,
     ) -> None:
         """Write nothing yet."""
-        for name, bound in (("max_sessions", max_sessions), ("max_tombstones", max_tombstones)):
-            if bound < 1:
-                raise ConfigurationError(name, f"must be 1 or more, not {bound}")
+        require_positive(max_sessions=max_sessions, max_tombstones=max_tombstones)
         self._file = file
         self._limits = (max_sessions, max_tombstones)
         # The file's thread alone uses these two.

@@ -9,9 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from truezero.errors import TruezeroError
 from truezero.outcomes import Failure
-from truezero.sessions.store import Record, Status, Taint
+from truezero.sessions.store import Record, Status, Taint, UnreadableError
 
 _CODES: Final = {Status.LIVE: 0, Status.CLOSED: 1, Status.SEED_FAILED: 2, Status.EXPIRED: 3}
 _STATUSES: Final = {code: status for status, code in _CODES.items()}
@@ -20,19 +19,8 @@ _FAILURE: Final = msgspec.msgpack.Decoder(Failure)
 _TAINTS: Final = msgspec.msgpack.Decoder(tuple[Taint, ...])
 
 _TYPES: Final = (bytes, int, float, int, int, str, str)
+_UNREADABLE: Final = "the row of a session holds what no store wrote there"
 _FLAGS: Final = (0, 1)
-
-
-class UnreadableError(TruezeroError):
-    """Raised when the file holds something that no store wrote.
-
-    Args:
-        what: ``session`` or ``cell``.
-    """
-
-    def __init__(self, what: str) -> None:
-        """Keep the place."""
-        super().__init__(f"the row of a {what} holds what no store wrote there")
 
 
 class Row(NamedTuple):
@@ -76,7 +64,7 @@ def row_of(values: tuple[Any, ...]) -> Row:
     """
     key, place, expires, code, bound, session_id, epoch, failure, taints = values
     if tuple(map(type, values[:7])) != _TYPES or code not in _STATUSES or bound not in _FLAGS:
-        raise UnreadableError("session")
+        raise UnreadableError(_UNREADABLE)
     record = Record(session_id, epoch, _STATUSES[code], None, bound == 1)
     if failure is not None or taints is not None:
         record = _with_details(record, failure=failure, taints=taints)
@@ -90,10 +78,10 @@ def _with_details(record: Record, *, failure: object, taints: object) -> Record:
             taints=() if taints is None else _TAINTS.decode(_data(taints)),
         )
     except msgspec.MsgspecError as error:
-        raise UnreadableError("session") from error
+        raise UnreadableError(_UNREADABLE) from error
 
 
 def _data(value: object) -> bytes:
     if not isinstance(value, bytes):
-        raise UnreadableError("session")
+        raise UnreadableError(_UNREADABLE)
     return value
